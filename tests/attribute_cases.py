@@ -1,11 +1,12 @@
-"""Described nodes of every kind, those that cannot be read, and rows beside those that were expected."""
+"""Strategies that draw described nodes of every kind and nodes that cannot be read; a comparison of
+matrices."""
 
 from collections import OrderedDict, UserDict
 
 import numpy as np
 from hypothesis import strategies as st
 
-# Few and short ones, so that names meet: "a=b" is also {"a": "b"}.
+# The names are few and short, so that different descriptions collide: "a=b" is also {"a": "b"}.
 TEXTS = st.text("ab=:é日\ud800😀", max_size=4)
 NUMBERS = st.one_of(
     st.floats(-1e9, 1e9), st.booleans(), st.integers(-5, 5), st.sampled_from([np.float32(0.5)])
@@ -50,7 +51,7 @@ BAD_NODES = {
 
 
 def assert_same(found, expected):
-    """The same matrices; zeros that the twin stores are left out."""
+    """Assert that the matrices are equal; zeros that the twin stores are dropped first."""
     assert len(found) == len(expected)
     for one, other in zip(found, expected, strict=True):
         other.eliminate_zeros()

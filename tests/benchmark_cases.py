@@ -1,4 +1,4 @@
-"""Rows that a benchmark prints."""
+"""Read the rows that a benchmark writes, and check the sentences of its tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 import sys
 from pathlib import Path
 
-# The benchmarks are a folder of the repository, not a part of the installed package.
+# The benchmarks are a folder of the repository and are not in the installed package.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 
@@ -16,7 +16,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 
 def speak(folder: Path, paper: str, but: str = "") -> None:
-    """Every table of a paper (but one) has something to say of the rows that were made; it can be read."""
+    """Assert that every table of a paper, except `but`, makes full sentences from the rows of its file."""
     from benchmarks.papers.tables import TABLES
 
     for table in TABLES:

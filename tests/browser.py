@@ -1,4 +1,4 @@
-"""A headless browser for tests, by its debugging protocol over two pipes: no driver, no port."""
+"""A headless browser for tests, driven by its debugging protocol over two pipes, without driver or port."""
 
 import base64
 import fcntl
@@ -12,19 +12,21 @@ FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage
 
 
 def installed():
-    """The path of a browser; None: there is none (`python tools/install_browser.py` gets one)."""
+    """Return the path of a browser, or None if there is none (`python tools/install_browser.py`
+    gets one)."""
     return next(filter(None, map(shutil.which, PROGRAMS)), None)
 
 
 class Page:
-    """One page of a browser of its own; ``events`` has all that the browser reported."""
+    """One page of a browser that the page starts itself; ``events`` lists all events that the
+    browser sent."""
 
     def __init__(self, folder):
         to_read, self.write_end = os.pipe()
         self.read_end, to_write = os.pipe()
         program = [installed(), *FLAGS, f"--user-data-dir={folder}", "--remote-debugging-pipe"]
 
-        def place_ends():  # where the browser looks for them
+        def place_ends():  # the browser expects the pipes at these descriptors
             ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (to_read, to_write)]
             os.dup2(ends[0], 3)
             os.dup2(ends[1], 4)
@@ -42,7 +44,7 @@ class Page:
             self.ask(f"{domain}.enable")
 
     def ask(self, method, **params):
-        """What the browser answers."""
+        """Send a command and return the browser's answer."""
         self.asked += 1
         message = {"id": self.asked, "method": method, "params": params}
         if self.session:
@@ -65,7 +67,7 @@ class Page:
         return json.loads(message)
 
     def show(self, path, width=1000, height=800, scheme="light"):
-        """Open a file in a window of some size and colours."""
+        """Open a file in a window of the given size and colour scheme."""
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height,
                  deviceScaleFactor=1, mobile=width < 600)  # fmt: skip
         self.ask("Emulation.setEmulatedMedia",
@@ -76,14 +78,14 @@ class Page:
             self.events.append(self.next_message())
 
     def value(self, expression):
-        """The value of an expression on the page."""
+        """Return the value of an expression on the page."""
         found = self.ask("Runtime.evaluate", expression=expression, returnByValue=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
     def complaints(self):
-        """What went wrong on the page: errors, console lines, refused or other requests."""
-        self.value("1")  # all that came before has been reported
+        """Return what a page should not cause: errors, console lines, requests beyond its own file."""
+        self.value("1")  # by now the browser has reported all earlier events
         bad = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
         found = [event for event in self.events if event["method"] in bad]
         asked = [e["params"]["request"]["url"] for e in self.events
@@ -91,11 +93,11 @@ class Page:
         return found + [url for url in asked[1:] if not url.startswith("data:")]
 
     def screenshot(self, path):
-        """Write all of the page as a picture."""
+        """Write a picture of the whole page."""
         data = self.ask("Page.captureScreenshot", captureBeyondViewport=True)["data"]
         path.write_bytes(base64.b64decode(data))
 
     def close(self):
-        os.close(self.write_end)  # the browser ends with its pipe
+        os.close(self.write_end)  # the browser ends when its pipe is closed
         self.process.wait()
         os.close(self.read_end)

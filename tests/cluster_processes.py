@@ -1,4 +1,4 @@
-"""A scheduler and workers as processes of their own, by the commands that a user gives."""
+"""Start a scheduler and workers as separate processes, with the commands that a user types."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pathlib import Path
 
 from distributed import Client
 
-CONNECT = 30  # seconds, also for a client that has lost its scheduler
+CONNECT = 30  # seconds; the timeout also applies to a client that has lost its scheduler
 OPTIONS = ["--host", "127.0.0.1", "--no-dashboard"]
 
 
 def start(folder: Path, *words: str) -> subprocess.Popen:
-    """One `dask` command."""
+    """Start one `dask` command."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     log = (folder / "log").open("a")
     command = [sys.executable, "-m", "dask", *words]
@@ -25,7 +25,7 @@ def start(folder: Path, *words: str) -> subprocess.Popen:
 
 
 def start_scheduler(folder: Path) -> tuple[subprocess.Popen, str]:
-    """A scheduler on a free port of loopback, and its file for clients and workers."""
+    """Start a scheduler on a free port of loopback; return it and its file for clients and workers."""
     file = folder / "scheduler.json"
     file.unlink(missing_ok=True)
     words = ["--port", "0", "--scheduler-file", str(file)]
@@ -33,20 +33,20 @@ def start_scheduler(folder: Path) -> tuple[subprocess.Popen, str]:
 
 
 def start_worker(folder: Path, file: str, *more: str) -> subprocess.Popen:
-    """A worker without a nanny: nobody starts it again."""
+    """Start a worker without a nanny, so that nothing restarts it."""
     words = ["--scheduler-file", file, "--nthreads", "1", "--no-nanny", *more]
     return start(folder, "worker", *OPTIONS, *words)
 
 
 @contextmanager
 def processes(folder: Path, n_workers: int = 2) -> Iterator[tuple[Client, list[subprocess.Popen]]]:
-    """A client, and the scheduler with its workers; all of them are ended."""
+    """Yield a client, and the scheduler with its workers; end all processes afterwards."""
     folder.mkdir(exist_ok=True)
     scheduler, file = start_scheduler(folder)
     started = [scheduler]
     try:
         started += [start_worker(folder, file) for _ in range(n_workers)]
-        while not Path(file).is_file():  # it is there when the scheduler listens
+        while not Path(file).is_file():  # the file appears when the scheduler listens
             assert scheduler.poll() is None, (folder / "log").read_text()
             time.sleep(0.05)
         with Client(scheduler_file=file, timeout=CONNECT, set_as_default=False) as client:

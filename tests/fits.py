@@ -1,4 +1,4 @@
-"""A small training problem of every model, for the contracts that every fit must keep."""
+"""A small training problem for every model, used by the contracts that every fit must keep."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from reference.problems import make_case
 
 @dataclass(frozen=True)
 class Fit:
-    """An estimator that is not fitted yet, and its data."""
+    """An unfitted estimator and its data."""
 
     svm: Any
     X: Any
@@ -25,28 +25,28 @@ class Fit:
 
 
 class Labels:
-    """A kernel on pairs, k(x, x') [y = y']: an own model without features."""
+    """A kernel on pairs, k(x, x') [y = y']: a user's model without features."""
 
     def outputs(self, x: Any) -> list[int]:
-        """Three classes."""
+        """Return three classes."""
         return [0, 1, 2]
 
     def loss(self, y: int, y_hat: int) -> float:
-        """Zero-one."""
+        """Return the zero-one loss."""
         return float(y != y_hat)
 
     def joint_kernel(self, x: Any, y: int, x2: Any, y2: int) -> float:
-        """Gaussian in x, for equal labels."""
+        """Return a Gaussian kernel in x for equal labels, else 0."""
         return float(np.exp(-0.4 * np.sum((x - x2) ** 2)) * (y == y2))
 
 
 def structural(model: Any, X: Any, Y: Any, C: float = 1.0) -> Fit:
-    """A problem of StructuralSVM."""
+    """Return a problem of StructuralSVM."""
     return Fit(mm.StructuralSVM(model, C=C, tol=1e-4, random_state=0), X, Y)
 
 
 def of_case(name: str) -> Callable[[int], Fit]:
-    """The built-in model of an enumerated case."""
+    """Return a maker of problems with the built-in model of an enumerated case."""
 
     def make(seed: int) -> Fit:
         case = make_case(name, seed)
@@ -56,7 +56,7 @@ def of_case(name: str) -> Callable[[int], Fit]:
 
 
 def own(seed: int) -> Fit:
-    """A model in Python."""
+    """Return a problem whose model is written in Python."""
     case = make_case("multiclass-cost-dense", seed)
     return structural(*as_python(case), case.Y)
 
@@ -64,7 +64,8 @@ def own(seed: int) -> Fit:
 def with_rows(
     model: Callable[[], Any] | None, classes: int, C: float = 1.0, front_end: Any = None
 ) -> Callable[[int], Fit]:
-    """A model of feature rows, or a flat front end, on classes that overlap."""
+    """Return a maker of problems for a model of feature rows, or a flat front end, on overlapping
+    classes."""
 
     def make(seed: int) -> Fit:
         generator = fresh(seed, 200)
@@ -78,13 +79,13 @@ def with_rows(
 
 
 def chain_kernel(seed: int) -> Fit:
-    """A kernel of given rank between rows of a chain."""
+    """Return a problem with a kernel of given rank between the rows of a chain."""
     case = make_case("chain-1to4-dense", seed)
     return structural(models.Kernel(models.Chain(), "rbf", rank=5), case.X, case.Y)
 
 
 def latent(seed: int) -> Fit:
-    """Two hidden parts for each of two classes that lie like XOR."""
+    """Return a problem with two hidden parts for each of two classes that lie like XOR."""
     generator = fresh(seed, 201)
     corner = np.arange(40) % 4
     X = np.array([[2, 2], [-2, -2], [2, -2], [-2, 2.0]])[corner] + generator.normal(size=(40, 2))
@@ -93,21 +94,21 @@ def latent(seed: int) -> Fit:
 
 
 def latent_chain(seed: int) -> Fit:
-    """Two hidden states for each label of a chain."""
+    """Return a problem with two hidden states for each label of a chain."""
     case = make_case("chain-1to4-csr-ends", seed)
     model = models.Latent(built_in(case), parts=2)
     return Fit(mm.LatentSVM(model, C=0.2, tol=1e-4, random_state=0), case.X, case.Y)
 
 
 def latent_tree(seed: int) -> Fit:
-    """Two hidden types for each part of a tree."""
+    """Return a problem with two hidden types for each part of a tree."""
     case = make_case("tree-three-parts", seed)
     model = models.Latent(built_in(case), parts=2)
     return Fit(mm.LatentSVM(model, C=0.5, tol=1e-4, random_state=0), case.X, case.Y)
 
 
 def bags(seed: int) -> Fit:
-    """Bags of which the positive ones hold one candidate that is shifted."""
+    """Return a problem of bags; each positive bag holds one shifted candidate."""
     generator = fresh(seed, 202)
     y = np.arange(24) % 2
     X = [generator.normal(size=(int(generator.integers(1, 5)), 3)) for _ in y]
@@ -118,21 +119,21 @@ def bags(seed: int) -> Fit:
 
 
 def groups(seed: int) -> Fit:
-    """Explicit constraints, each with a slack of its own."""
+    """Return a problem of explicit constraints, each with its own slack."""
     generator = fresh(seed, 203)
     svm = mm.GeneralizedSVM(C=0.7, tol=1e-6, random_state=0)
     return Fit(svm, generator.normal(size=(20, 3)), generator.normal(size=20) + 0.5)
 
 
 def regression(seed: int) -> Fit:
-    """Numbers."""
+    """Return a regression problem."""
     generator = fresh(seed, 204)
     X = generator.normal(size=(20, 3))
     return Fit(mm.RegressionSVR(C=0.7, tol=1e-6, random_state=0), X, X[:, 0] + 1)
 
 
 def partial(seed: int) -> Fit:
-    """Chains of which every third label is unknown."""
+    """Return a problem of chains in which every third label is unknown."""
     case = make_case("chain-cost-four-labels", seed)
     Y = [[None if t % 3 == 2 else label for t, label in enumerate(y)] for y in case.Y]
     svm = mm.LatentSVM(models.Partial(built_in(case)), C=0.2, tol=1e-4, random_state=0)

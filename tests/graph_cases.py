@@ -1,4 +1,4 @@
-"""Factor graphs that are ready, and their labellings as keys."""
+"""Initialised factor graph models, and labellings as hashable keys."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""How the suites meet the package: cases as models, solvers by name, fits to a relative gap."""
+"""Helpers of all suites: models of cases, solvers by name, fits to a relative gap."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from reference.dense_qp import Optimum, dual_objective, primal_objective
 from reference.enumerate import with_bias
 from reference.python_chain import PythonBinary, PythonChain, PythonMulticlass
 
-# Solvers with pair steps: they must reach the optimum when asked to.
+# Solvers with pair steps: they must reach the optimum to any accuracy.
 EXACT: dict[str, Callable[[], Any]] = {
     "auto": lambda: "auto",
     "proximal": lambda: "proximal",
@@ -45,7 +45,7 @@ EXACT: dict[str, Callable[[], Any]] = {
     "bcfw-pairwise-gap": lambda: solvers.BCFW(pairwise=True, gap_sampling=True),
 }
 
-# Solvers that only go as far as their rate allows.
+# Solvers with slow convergence: tests ask them for a rough solution only.
 RATED: dict[str, Callable[[], Any]] = {
     "bcfw": lambda: "bcfw",
     "bcfw-gap": lambda: solvers.BCFW(gap_sampling=True),
@@ -56,25 +56,26 @@ RATED: dict[str, Callable[[], Any]] = {
     "subgradient-last": lambda: solvers.Subgradient(averaging=False),
 }
 
-# Solvers of hinge="sum" besides those above.
+# Solvers of hinge="sum" in addition to the lists above.
 SUMMED: dict[str, Callable[[], Any]] = {
     "sdcd": lambda: "sdcd",
     "sdcd-cyclic": lambda: solvers.SDCD(order="cyclic", keep=0, inner=0),
     "one-slack-proximal": lambda: solvers.OneSlack(proximal=True, cache=0),
 }
 
-# File order may be as good as any or may all but stop: in neither list.
+# SDA in file order is in neither list: it may converge well or almost stop.
 EVERY = {**EXACT, **RATED, "sda-cyclic": lambda: solvers.SDA(order="cyclic")}
 
 
-# Solvers of the log loss: tests/contracts/test_crf.py walks through them.
+# Solvers of the log loss; tests/contracts/test_crf.py runs them.
 SOFT = tuple(name for name, kind in solvers.SOLVERS.items() if kind.formulations[0].soft)
 
-FLAT = {"multiclass": models.Multiclass, "binary": models.Binary}  # kinds with one label an example
+# kinds with one label per example
+FLAT = {"multiclass": models.Multiclass, "binary": models.Binary}
 
 
 def built_in(case: Case) -> Any:
-    """The package's model for a case."""
+    """Return the package's model for a case."""
     options = case.options
     if case.kind == "grammar":
         return models.Grammar(rare=0, **options)
@@ -94,13 +95,13 @@ def built_in(case: Case) -> Any:
         return models.FactorGraph(options["pairwise"], loss=loss, bias=options["bias"])
     ends = {"start": options["start"], "end": options["end"]}
     more = {name: options[name] for name in ("edges", "order", "features") if name in options}
-    if options["illegal"]:  # names labels, whether they occur or not
+    if options["illegal"]:  # illegal pairs name labels, whether or not these occur
         more |= {"classes": case.truth.classes, "transitions": transitions_of(options["illegal"])}
     return models.Chain(loss=loss, bias=options["bias"], **ends, **more)
 
 
 def transitions_of(illegal: Any) -> Any:
-    """Illegal pairs of the truth, None for the start and the end, as a chain takes them."""
+    """Convert illegal pairs of the reference (None marks start and end) into the chain's parameter."""
     return models.Transitions(
         [pair for pair in illegal if None not in pair],
         starts=[b for a, b in illegal if a is None],
@@ -109,14 +110,14 @@ def transitions_of(illegal: Any) -> Any:
 
 
 def prepared(case: Case) -> Any:
-    """The same, initialised with the data of the case."""
+    """Return the package's model, initialised with the data of the case."""
     model = built_in(case)
     model.initialize(case.X, case.Y)
     return model
 
 
 def as_python(case: Case) -> tuple[Any, list]:
-    """The same problem for a model written in Python: a bias becomes a constant feature."""
+    """Return a Python model for the same problem and its inputs; a bias becomes a constant feature."""
     options = case.options
     X = [with_bias(x, options["bias"]) for x in case.truth.examples(case.X)]
     if case.kind == "multiclass":
@@ -128,19 +129,19 @@ def as_python(case: Case) -> tuple[Any, list]:
 
 
 def optimum_of(case: Case, hinge: str = "max") -> Optimum:
-    """The proven optimum over all outputs: of the largest violation, or of their sum."""
+    """Return the proven optimum over all outputs, for the largest violation or for the sum of violations."""
     return case.optimum if hinge == "max" else solve_summed(case.blocks, case.C, case.sample_weight)
 
 
 def loss_units(case: Case, relative: float, hinge: str = "max") -> float:
-    """The `tol` that bounds P - D by `relative` times the optimum."""
+    """Return the `tol` that bounds P - D by `relative` times the optimum."""
     return relative * optimum_of(case, hinge).value / float(case.budgets.sum())
 
 
 def fit(case: Case, solver: Any = "auto", relative: float = 1e-7, **settings: Any) -> Any:
-    """A StructuralSVM with the built-in model, asked for this relative gap."""
+    """Return a StructuralSVM with the built-in model, fitted to this relative gap."""
     tol = settings.pop("tol", None) or loss_units(case, relative, settings.get("hinge", "max"))
-    # The time limit only keeps a solver that stalls from holding up the suite.
+    # The time limit only prevents a stalled solver from blocking the suite.
     defaults = {"tol": tol, "max_passes": 200_000, "random_state": 0, "max_seconds": 120.0}
     defaults |= {"rescaling": case.rescaling}
     svm = mm.StructuralSVM(built_in(case), C=case.C, solver=solver, **(defaults | settings))
@@ -148,14 +149,14 @@ def fit(case: Case, solver: Any = "auto", relative: float = 1e-7, **settings: An
 
 
 def quietly(call: Callable[[], Any]) -> Any:
-    """The result of a call that may run out of passes."""
+    """Return the result of a call, without warnings that it ran out of passes."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return call()
 
 
 def multipliers_of(case: Case, support: Any) -> list[np.ndarray]:
-    """The stored multipliers over the enumerated outputs of a case with a built-in model."""
+    """Return the stored multipliers over the enumerated outputs of a case with a built-in model."""
     totals = [np.zeros(len(block.offsets)) for block in case.blocks]
     codes, place = np.asarray(support.outputs).ravel(), 0
     read = output_reader(case)
@@ -164,7 +165,7 @@ def multipliers_of(case: Case, support: Any) -> list[np.ndarray]:
         totals[i][case.blocks[i].outputs.index(output)] += a
         place += size
     assert place == len(codes)
-    if support.partial:  # blocks that are not mentioned have all of their mass on the true output
+    if support.partial:  # a block without multipliers has all its mass on the true output
         for total, block, y, budget in zip(totals, case.blocks, case.Y, case.budgets, strict=True):
             truth = y if case.kind in FLAT else getattr(case.truth, "true_output", tuple)(y)
             if not total.any():
@@ -173,19 +174,19 @@ def multipliers_of(case: Case, support: Any) -> list[np.ndarray]:
 
 
 def output_reader(case: Case) -> Callable[[int, np.ndarray], tuple[Any, int]]:
-    """The first output of example i in stored numbers, as the truth lists it, and how many it takes."""
+    """Return a function that decodes the first output of example i and counts its stored numbers."""
     if case.kind == "grammar":  # derivations: three numbers for each of 2 n - 1 steps
         model = built_in(case)
         model.initialize(case.X, case.Y)
         examples, sizes = model.bind(case.X, case.Y), [3 * (2 * len(x) - 1) for x in case.X]
         return lambda i, codes: (examples.tree(i, codes[: sizes[i]]), sizes[i])
-    if case.kind == "tree":  # places row by row
+    if case.kind == "tree":  # positions in the grid, row by row
         parts, columns = len(case.Y[0]), [x.shape[1] for x in case.X]
         return lambda i, codes: (
             tuple(divmod(int(code), columns[i]) for code in codes[:parts]),
             parts,
         )
-    classes = getattr(case.truth, "classes", (0, 1))  # of a label of a set: off and on
+    classes = getattr(case.truth, "classes", (0, 1))  # for a label of a set: off and on
     if case.kind in FLAT:
         return lambda i, codes: (classes[codes[0]], 1)
     lengths = [len(y) for y in case.Y]
@@ -193,7 +194,7 @@ def output_reader(case: Case) -> Callable[[int, np.ndarray], tuple[Any, int]]:
 
 
 def assert_dual_by_definition(case: Case, svm: Any) -> None:
-    """The multipliers are feasible and give the certificate's dual."""
+    """Assert that the multipliers are feasible and give the certificate's dual."""
     multipliers = multipliers_of(case, svm.support_)
     for a, budget in zip(multipliers, case.budgets, strict=True):
         assert (a >= 0).all()
@@ -207,9 +208,9 @@ def assert_dual_by_definition(case: Case, svm: Any) -> None:
 
 
 def assert_truthful(case: Case, svm: Any, searched: bool = False) -> None:
-    """The certificate by definition: primal of coef_, units of the gap, and the bracket.
+    """Check the certificate by definition: primal of coef_, units of the gap, and the bracket.
 
-    Where the argmax is `searched`, the primal is a ceiling of P(w), which may be infinite.
+    If the argmax is `searched`, the primal is an upper bound of P(w), which may be infinite.
     """
     certificate, optimum = svm.certificate_, optimum_of(case, svm.hinge)
     objective = primal_objective if svm.hinge == "max" else summed_primal
@@ -224,12 +225,13 @@ def assert_truthful(case: Case, svm: Any, searched: bool = False) -> None:
     assert certificate.dual <= optimum.primal * (1 + 1e-9)
     assert certificate.primal >= optimum.dual * (1 - 1e-9)
     assert certificate.converged == (certificate.gap <= certificate.tol)
-    if isinstance(svm.model_, Model) and svm.solver_ != "gdmm":  # outputs, not marginals, are kept
+    # GDMM and a user's model keep no outputs that can be decoded
+    if isinstance(svm.model_, Model) and svm.solver_ != "gdmm":
         assert_dual_by_definition(case, svm)
 
 
 def assert_optimal(case: Case, svm: Any, relative: float = 1e-6) -> None:
-    """Primal and dual are the optimum of the dense QP, and training ended because of that."""
+    """Assert that training ended at the optimum of the dense QP, and before any budget."""
     assert svm.certificate_.converged
     assert "solved" in str(svm.certificate_.status)
     assert svm.certificate_.passes < 0.9 * svm.max_passes
@@ -242,7 +244,7 @@ def assert_optimal(case: Case, svm: Any, relative: float = 1e-6) -> None:
 
 @contextlib.contextmanager
 def refusal(*patterns: str, kinds: tuple = (ValueError, TypeError)) -> Iterator[None]:
-    """The block must raise, and the message must match every pattern (case does not matter)."""
+    """Assert that the block raises and that the message matches every pattern, ignoring case."""
     with pytest.raises(kinds) as caught:
         yield
     message = str(caught.value)

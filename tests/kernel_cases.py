@@ -20,7 +20,8 @@ def case_of(name, seed):
 
 
 def fitted(case, model, relative=1e-7, solver="auto", **settings):
-    """A machine with this model on the data of a case; tol is relative to what the case allows."""
+    """Return a machine with this model on the data of a case; its tol is relative to the optimum
+    per mass."""
     tol = relative * case.optimum.value / float(case.budgets.sum())
     defaults = {"tol": tol, "max_passes": 100_000, "max_seconds": 120.0, "random_state": 0}
     defaults |= {"rescaling": case.rescaling}
@@ -35,7 +36,7 @@ def circles_of(rescaling, seed):
 
 
 def agree(case, a, b):
-    """Two machines predict the same, or what is as good but for the tolerance: rows of zeros tie."""
+    """Return whether two machines predict the same, up to near ties (rows of zeros tie)."""
     for i, (u, v) in enumerate(zip(a.predict(case.X), b.predict(case.X), strict=True)):
         x = case.X[i]
         best, other = (a.model_.joint_feature(x, y) @ a.coef_ for y in (u, v))

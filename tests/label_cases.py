@@ -1,4 +1,4 @@
-"""Sets of labels, and the problems that they make."""
+"""Sets of labels and the problems built from them."""
 
 import numpy as np
 
@@ -12,7 +12,8 @@ def independent(g, n=12, labels=5):
 
 
 def attractive(g, n=14, labels=6, together=2):
-    """Labels that come together in sets of some size, which features hardly tell: only joint moves gain."""
+    """Return labels that occur together in groups and that features hardly predict: only joint
+    moves gain."""
     X = 0.2 * g.normal(size=(n, 3))
     sets = g.integers(2, size=(n, labels // together))
     Y = np.repeat(sets, together, axis=1)

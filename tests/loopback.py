@@ -1,18 +1,18 @@
-"""Real clusters for tests, and what two fits on them must share."""
+"""Real clusters for tests, and the agreement required of two fits."""
 
 import dask
 from distributed import LocalCluster
 from distributed.utils import get_mp_context
 
 N_WORKERS = 3
-# A worker's process is a copy of one that has imported all it needs: importing takes seconds for each. Those
-# that the commands of a user start (cluster_processes.py) begin from nothing.
+# Fork each worker from a process that has imported all it needs, since the imports take seconds.
+# Workers started by the user's commands (cluster_processes.py) import everything themselves.
 dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
 get_mp_context().set_forkserver_preload(["distributed", "maxmargin.cluster"])
 
 
 def start_cluster(n_workers=N_WORKERS):
-    """Workers, processes of their own, on loopback; one that dies is replaced."""
+    """Start worker processes on loopback; a worker that dies is replaced."""
     return LocalCluster(
         n_workers=n_workers,
         threads_per_worker=1,
@@ -23,6 +23,6 @@ def start_cluster(n_workers=N_WORKERS):
 
 
 def agree(found, alone):
-    """Two solutions agree as far as their certificates say."""
+    """Assert that two solutions converged and that their certificates are consistent."""
     assert found.converged and alone.converged
     assert found.dual <= alone.primal and alone.dual <= found.primal

@@ -1,4 +1,4 @@
-"""Problems for cutting planes, and what their solvers count."""
+"""Problems for cutting planes, and lists in which solvers record counts."""
 
 from helpers import (
     built_in,
@@ -14,7 +14,7 @@ def open_problem(case):
 
 
 def counts(solver, name="programs"):
-    """A list that a frozen solver carries."""
+    """Return a list that is attached to a frozen solver."""
     if name not in solver.__dict__:
         object.__setattr__(solver, name, [])
     return solver.__dict__[name]

@@ -5,7 +5,7 @@ import scipy.sparse as sp
 
 
 def rows(generator, kind="dense", dtype=np.float64, n=60, d=7):
-    """A matrix and labels of three classes."""
+    """Return a matrix and labels of three classes."""
     X = generator.normal(size=(n, d)).astype(dtype)
     y = np.array(["red", "green", "blue"])[generator.integers(3, size=n)]
     if kind == "csr":
@@ -15,7 +15,7 @@ def rows(generator, kind="dense", dtype=np.float64, n=60, d=7):
 
 
 def chains(generator, kind="dense", dtype=np.float64, n=30):
-    """Sequences and their labels."""
+    """Return sequences and their labels."""
     lengths = generator.integers(1, 6, size=n)
     X = [generator.normal(size=(t, 4)).astype(dtype) for t in lengths]
     Y = [generator.integers(3, size=t) for t in lengths]

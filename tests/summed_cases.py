@@ -1,4 +1,4 @@
-"""Machines of the summed error, and the optimum that judges them."""
+"""Machines with the summed error, and the reference optimum for them."""
 
 from functools import partial
 
@@ -14,7 +14,7 @@ fit, optimum_of = (partial(name, hinge="sum") for name in (helpers.fit, helpers.
 
 
 def mm_svm(model, X, Y):
-    """An estimator that has hardly begun: its certificate cannot be finite."""
+    """Return an estimator after one pass with a tiny C: its gap and primal are infinite."""
     svm = mm.StructuralSVM(clone(model), C=1e-6, hinge="sum", max_passes=1, random_state=0)
     svm = quietly(lambda: svm.fit(X, Y))
     assert svm.certificate_.gap == np.inf

@@ -1,7 +1,7 @@
-"""The two tiers of the suite: `make check` runs what is not marked slow, `make test` all.
+"""The two tiers of the suite: `make check` skips the tests marked slow, `make test` runs all.
 
-Slow are folders, files and tests that take long, and of every parametrised test all cases but some in which
-every value of every parameter appears.
+Folders, files and tests that take long are slow. A parametrised test keeps only a few cases in the
+fast tier; together they contain every value of every parameter.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 TESTS = Path(__file__).parent
-# Slow as a whole.
+# Folders, files and tests that are slow as a whole.
 SLOW = (
     "contracts/test_cluster",
     "contracts/test_estimators.py::test_flat_front_ends_pass_every_check_of_scikit_learn",
@@ -24,18 +24,18 @@ SLOW = (
     "unit/test_fuzz.py",
     "unit/test_paper_benchmarks.py",
 )
-# Tests and cases that took long, as ``tools/record_slow_tests.py`` found.
+# Tests and cases that took long, as recorded by ``tools/record_slow_tests.py``.
 RECORDED = frozenset((TESTS / "slow.txt").read_text().splitlines())
 
 
 def is_slow(name: str) -> bool:
-    """Whether a test is slow by its name."""
+    """Return whether the name of a test marks it as slow."""
     listed = any(f"tests/{part}" in name for part in SLOW)
     return listed or name in RECORDED or name.split("[")[0] in RECORDED
 
 
 def identity(value: Any) -> Hashable:
-    """What tells a value of a parameter from others: itself, or where it is, if it has no hash."""
+    """Return a key that identifies a parameter's value: the value, or its id if it has no hash."""
     try:
         hash(value)
     except TypeError:
@@ -44,9 +44,9 @@ def identity(value: Any) -> Hashable:
 
 
 def representatives(family: Sequence[Any]) -> set[Any]:
-    """Cases of a test in which every value of every parameter appears: every model, every solver, every seed.
+    """Select cases of a test that contain every value of every parameter: every model, solver, seed.
 
-    First those that are new in all parameters, along a diagonal, then those that are new in one.
+    First take the cases in which all values are new (a diagonal), then those with one new value.
     """
     seen: set[tuple[str, Hashable]] = set()
     found: set[Any] = set()

@@ -5,7 +5,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def workers():
-    """Workers on loopback for all tests: some kill one of them, which is replaced."""
+    """Workers on loopback, shared by all tests; some tests kill a worker, which is then replaced."""
     from loopback import start_cluster
 
     with start_cluster() as made:
@@ -14,7 +14,7 @@ def workers():
 
 @pytest.fixture
 def client(workers):
-    """A client of them, once all are there."""
+    """A client of the workers, once all of them have connected."""
     from distributed import Client
 
     from loopback import N_WORKERS

@@ -1,4 +1,4 @@
-"""Warnings of a C at which nothing is learnt, with one at which something is; stops by a validation score."""
+"""Warnings if training learns nothing at C, with a better C; early stopping by a validation score."""
 
 import re
 import warnings
@@ -19,7 +19,7 @@ UNEVEN = 1.0 - np.eye(3) + np.array([[0, 3, 0], [0, 0, 0.5], [2, 0, 0]])
 
 
 def proposed(call):
-    """The C that a warning proposes."""
+    """Return the C that a warning proposes."""
     with pytest.warns(ConvergenceWarning, match="try C=") as seen:
         call()
     said = next(str(w.message) for w in seen if "try C=" in str(w.message))
@@ -27,7 +27,7 @@ def proposed(call):
 
 
 def rare(scale, share, seed):
-    """Two classes, one of them rare."""
+    """Return data of two classes, one of them rare."""
     X, y = make_classification(
         600, 20, n_informative=6, weights=[1 - share], flip_y=0.02, random_state=seed
     )
@@ -65,7 +65,7 @@ def test_nobody_waits_for_a_proposal_that_is_not_shown(monkeypatch):
     shown = {"action": "ignore", "category": ConvergenceWarning, "message": "not converged"}
     with warnings.catch_warnings(), pytest.raises(pytest.fail.Exception, match="a trial"):
         warnings.simplefilter("always")
-        warnings.filterwarnings(**shown)  # others are shown
+        warnings.filterwarnings(**shown)  # other warnings are still shown
         svm.fit(X, y)
 
 
@@ -84,7 +84,7 @@ def test_a_tagger_that_finds_nothing_is_told_a_larger_c(names):
         svm.fit(X, Y)
     assert {label for y in svm.predict(X) for label in y} == set(names)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # nothing else is to be found in these
+        warnings.simplefilter("error")  # no other warning is expected here
         mm.StructuralSVM(models.Chain(classes=names), C=1.0).fit(X[:2], [[names[0]] * 8] * 2)
 
 
@@ -105,13 +105,14 @@ def test_several_labels_are_predicted_where_one_would_cost_more(loss, weighted, 
     ]
     assert problem.floor_of_constant() == pytest.approx(min(costs))
     w = np.zeros(problem.dimension)
-    w[: X[0].shape[1]] = 1e-3  # a constant feature has all of them predicted to be the first
+    # w predicts the first label everywhere, since the feature is constant
+    w[: X[0].shape[1]] = 1e-3
     ones = Problem(model.bind([np.ones_like(x) for x in X], Y), C=100.0, sample_weight=weights)
     assert {label for y in ones.examples.predict(w) for label in y} == {"a"}
     assert ones.objective(w) >= ones.floor_of_constant()
     monkeypatch.setattr("maxmargin.estimators.advice.lone_label", lambda *_: pytest.fail("a look"))
     with warnings.catch_warnings():
-        warnings.simplefilter("always")  # else nobody looks
+        warnings.simplefilter("always")  # the check only runs if its warning would be shown
         svm = mm.StructuralSVM(model, C=100.0).fit(X, Y, sample_weight=weights)
     assert svm.certificate_.primal < problem.floor_of_constant()
 
@@ -132,7 +133,7 @@ def test_chains_at_a_tiny_c_are_told_a_larger_one(scale):
     C = proposed(lambda: svm.fit(X, Y))
     before = svm.score(X, Y)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # there it is not too small
+        warnings.simplefilter("error")  # this C is not too small
         svm.set_params(C=10 * C).fit(X, Y)
     zero = mm.objective(svm, np.zeros_like(svm.coef_), X, Y)
     assert svm.certificate_.primal < 0.9 * zero
@@ -145,14 +146,15 @@ def test_no_warning_where_something_is_learnt_or_nothing_can_be():
         warnings.simplefilter("error")
         mm.MulticlassSVC(C=1.0).fit(X, y)
         mm.StructuralSVM(models.Multiclass(loss=np.zeros((3, 3)))).fit(X, y)
-        mm.regularization_path(mm.MulticlassSVC(), X, y, [1e-7, 1.0])  # small on purpose
+        # the first C is too small on purpose
+        mm.regularization_path(mm.MulticlassSVC(), X, y, [1e-7, 1.0])
 
 
-# Early stopping on a validation score
+# Early stopping on a validation score.
 
 
 def noisy(seed):
-    """Chains of which half are for validation."""
+    """Return chains, half of them for validation."""
     X, Y = random_chains(80, random_state=seed)
     return (X[:40], Y[:40]), (X[40:], Y[40:])
 
@@ -176,9 +178,9 @@ def test_the_weights_of_the_best_score_are_returned_and_certified(solver, seed):
 def test_status_patience_and_the_end_of_training(seed):
     train, dev = noisy(seed)
     svm = mm.StructuralSVM(models.Chain(), C=30.0, solver="sda", tol=1e-9, random_state=0)
-    stop = EarlyStopping(*dev, patience=2, min_delta=1.0, keep_best=False)  # nothing is better by 1
+    stop = EarlyStopping(*dev, patience=2, min_delta=1.0, keep_best=False)  # no score improves by 1
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # it was asked for
+        warnings.simplefilter("error")  # stopping was requested, so it is no reason to warn
         svm.fit(*train, callbacks=[stop])
     assert svm.certificate_.status == "stopped by a callback"
     assert len(stop.scores_) == 3
@@ -186,7 +188,8 @@ def test_status_patience_and_the_end_of_training(seed):
     every = EarlyStopping(*dev, patience=2, min_delta=1.0, every=4)
     svm.fit(*train, callbacks=[every])
     assert len(every.scores_) == 3 and every.scores_[1][0] - every.scores_[0][0] >= 4
-    # Solved before patience ends: weights of the best score, whose gap is that of a stop.
+    # Training converges before patience ends. The weights are those of the best score, so the gap
+    # may exceed tol.
     patient = EarlyStopping(*dev, patience=10**6)
     svm.set_params(tol=1e-4, solver="auto").fit(*train, callbacks=[patient])
     assert svm.score(*dev) == patient.best_score_
@@ -207,7 +210,7 @@ def test_callbacks_see_the_weights(seed):
     seen = []
 
     class Looks(Callback):
-        """Keeps what it sees."""
+        """Record what a callback receives."""
 
         def on_step(self, info):
             seen.append(info.weights())

@@ -1,4 +1,4 @@
-"""Bags of candidates: positives choose one, every candidate of a negative is pushed down."""
+"""Bags of candidates: a positive bag chooses one candidate, a negative bag pushes all of them down."""
 
 from types import SimpleNamespace
 
@@ -14,7 +14,7 @@ from reference.primal_qp import solve_primal
 
 
 def bags(seed, n=40, d=4, candidates=5, layout=np.asarray):
-    """In a positive bag one candidate, at a place that nobody tells, is shifted."""
+    """Return bags; each positive bag has one shifted candidate, at an unknown position."""
     generator = np.random.default_rng(seed)
     X, y = [], []
     for i in range(n):
@@ -45,7 +45,7 @@ def objective_by_definition(w, X, y, C):
 
 
 def dense_optimum(X, y, chosen, C):
-    """The convex problem of some choices, by the independent program."""
+    """Return the optimum of the convex problem of some choices, by the independent QP."""
     blocks = []
     for x, label, (_, z) in zip(X, y, chosen, strict=True):
         rows = with_bias(x)
@@ -82,7 +82,7 @@ def test_a_round_meets_the_dense_optimum(seed, solver):
 
 
 def test_tiny_data_end_at_a_fixed_point_that_enumeration_confirms(seed):
-    """No change of one positive's choice gives a convex problem with a lower value at the last weights."""
+    """The result is a fixed point: each positive bag has its best candidate, and the QP confirms F."""
     X, y = bags(seed, n=8, d=2, candidates=3)
     svm = machine(tol=1e-9, round_tol=1e-10).fit(X, y)
     best = [int(np.argmax(with_bias(x) @ svm.coef_)) for x in X]

@@ -1,4 +1,4 @@
-"""Two classes: the hinge of other tools, the laws of costs and weights, and BinarySVC."""
+"""Two classes: the hinge loss of other tools, the laws of costs and weights, and BinarySVC."""
 
 import pickle
 
@@ -136,7 +136,7 @@ def test_wrong_numbers_of_classes_are_refused(generator):
         mm.StructuralSVM(models.Binary()).fit(X, y, node_weight=[1.0] * 60)
 
 
-# The kernels of one weight per feature
+# Kernels for one weight per feature.
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 70])

@@ -1,4 +1,4 @@
-"""Checkpoints: a fit that was killed goes on, and ends at the same optimum."""
+"""Checkpoints: a fit that was killed resumes and ends at the same optimum."""
 
 import os
 import pickle
@@ -25,15 +25,15 @@ from maxmargin import models, solvers
 from maxmargin.callbacks import Callback
 from reference.problems import make_case
 
-AT_ONCE = 1e-9  # seconds: after every step
+AT_ONCE = 1e-9  # seconds, so that every step is saved
 
 
 class Killed(Exception):
-    """What a test puts in the place of a kill."""
+    """Stands for a kill of the process."""
 
 
 class Kill(Callback):
-    """Ends a fit after some steps, with nothing left but its checkpoint."""
+    """Ends a fit after some steps; only its checkpoint remains."""
 
     def __init__(self, after):
         self.after, self.last = after, None
@@ -45,7 +45,7 @@ class Kill(Callback):
 
 
 def killed_again_and_again(make, X, Y, path, rng, kills=3, **given):
-    """A fit that is killed some times after a few steps, then left alone; and the last steps saved."""
+    """Return a fit that was killed several times, then left alone; and the last saved steps."""
     saved = []
     for k in range(kills + 1):
         kill = Kill(int(rng.integers(1, 5)) if k < kills else np.inf)
@@ -64,7 +64,7 @@ def svm_of(case, solver, hinge="max", relative=1e-7, **settings):
 
 
 def walked(case, solver, path, seed, hinge="max", **settings):
-    """A fit of a case with kills in between."""
+    """Fit a case with kills in between."""
     rng = np.random.default_rng([seed, len(case.Y)])
     return killed_again_and_again(
         lambda: svm_of(case, solver(), hinge, **settings),
@@ -83,9 +83,9 @@ def test_every_exact_solver_ends_at_the_optimum(solver, name, tmp_path, seed):
     svm, saved = walked(case, EXACT[solver], tmp_path / "fit", seed)
     assert_optimal(case, svm)
     assert_truthful(case, svm)
-    if saved:  # a solver may be done before it can be killed
+    if saved:  # the solver may finish before it can be killed
         last, history = saved[-1], svm.history_
-        # Nothing is lost: the dual begins where it was, and the counters run on.
+        # The resumed run loses nothing: the dual starts at its last value, and the counters continue.
         assert history["dual"][0] >= last.dual - 1e-9 * abs(last.dual)
         assert history["passes"][0] >= last.passes and history["seconds"][0] >= last.seconds
         assert svm.certificate_.oracle_calls >= history["oracle_calls"][0]
@@ -187,7 +187,7 @@ def test_priors(prior, solver, tmp_path, seed):
 @pytest.mark.parametrize("prior", [None, (0.3, 0.7)])
 @pytest.mark.parametrize("kind", ["subgradient", "bcfw-average", "bcfw-fixed-step"])
 def test_methods_that_count_their_steps_go_on_as_if_nothing_had_been(kind, prior, averaging, seed):
-    """The state after a snapshot is that before it, to rounding: weights, multipliers and the average."""
+    """A resumed state equals the state before the snapshot, to rounding: weights, multipliers, average."""
     from maxmargin.problem import Problem, make_regularizer
 
     if kind != "subgradient" and averaging:
@@ -216,7 +216,7 @@ def test_methods_that_count_their_steps_go_on_as_if_nothing_had_been(kind, prior
         solver.step(problem, twin)
 
 
-# Estimators and sources of data
+# Estimators and sources of data.
 
 
 @pytest.mark.parametrize("kind", ["multiclass", "binary", "regression", "groups", "f1"])
@@ -241,9 +241,7 @@ def test_flat_estimators(kind, tmp_path, seed):
     assert svm.certificate_.converged and path.read_bytes() != first
     assert svm.certificate_.primal == pytest.approx(whole.certificate_.primal, rel=1e-3)
     again = made().fit(X, y, checkpoint=path, resume=True)
-    assert (
-        again.certificate_.converged and len(again.history_["gap"]) == 1
-    )  # there was nothing to do
+    assert again.certificate_.converged and len(again.history_["gap"]) == 1  # no work was left
 
 
 def test_streams_of_shards_and_of_chunks(tmp_path, seed):
@@ -284,14 +282,14 @@ def test_warm_start_gives_way_to_a_checkpoint(tmp_path, seed):
     svm = mm.StructuralSVM(models.Multiclass(), tol=1e-5, warm_start=True)
     svm.fit(X, y, checkpoint=tmp_path / "fit")
     svm.fit(X, y, checkpoint=tmp_path / "fit", resume=True)
-    assert svm.certificate_.converged and len(svm.history_["gap"]) == 1  # there was nothing to do
+    assert svm.certificate_.converged and len(svm.history_["gap"]) == 1  # no work was left
 
 
-# Rounds of hidden parts
+# Rounds of hidden parts.
 
 
 def hidden(kind, seed):
-    """An estimator with hidden parts, and its data."""
+    """Return an estimator with hidden parts and its data."""
     if kind == "own":
         X, Y = hidden_halves(seed)[:2]
         return mm.LatentSVM(models.Latent(HiddenShift()), C=0.3, tol=1e-4, random_state=0), X, Y
@@ -310,7 +308,7 @@ def test_rounds_of_hidden_parts_go_on(kind, tmp_path, seed):
     quietly(lambda: svm.fit(X, Y, checkpoint=path))
     first, spent = svm.objective_path_, svm.certificate_.passes
     content = path.read_bytes()
-    kill = Kill(0)  # within the next round
+    kill = Kill(0)  # kill it within the next round
     svm, *_ = hidden(kind, seed)
     with pytest.raises(Killed):
         svm.fit(X, Y, checkpoint=path, resume=True, callbacks=[kill])
@@ -322,7 +320,7 @@ def test_rounds_of_hidden_parts_go_on(kind, tmp_path, seed):
     assert len(found) > len(first) and (np.diff(found) <= 1e-9 * np.abs(found[:-1])).all()
     assert found[-1] == pytest.approx(mm.objective(svm, svm.coef_, X, Y), rel=1e-9)
     assert svm.certificate_.passes > spent
-    # One more round after the end lowers the objective by less than was asked for.
+    # One more round after the end lowers the objective by less than the tolerance of rounds.
     again = hidden(kind, seed)[0].fit(X, Y, checkpoint=path, resume=True)
     assert len(again.objective_path_) == len(found) + 1
     assert again.objective_path_[-1] <= found[-1]
@@ -356,7 +354,7 @@ def test_what_takes_no_checkpoint_refuses_it(seed):
             call(checkpoint="fit")
 
 
-# Real kills
+# Real kills.
 
 VICTIM = """
 import sys
@@ -372,7 +370,7 @@ print(repr(svm.certificate_.primal), repr(svm.certificate_.dual), svm.certificat
 
 
 def run_victim(path, solver, seconds):
-    """What a process prints that is killed by its number after some seconds, if it still lives."""
+    """Return the output of a process, which is killed after some seconds if it still runs."""
     command = [sys.executable, "-c", VICTIM, str(path), solver]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as victim:
@@ -380,7 +378,7 @@ def run_victim(path, solver, seconds):
         try:
             victim.wait(seconds)
         except subprocess.TimeoutExpired:
-            victim.kill()  # SIGKILL, to this process alone
+            victim.kill()  # SIGKILL, for this process only
         return victim.stdout.read()
 
 

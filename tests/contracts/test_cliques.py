@@ -1,4 +1,4 @@
-"""Factors over several nodes in FactorGraph: by enumeration, a dense QP, and the relaxation's own QP."""
+"""Factors over several nodes in FactorGraph, against enumeration, a dense QP and the relaxation's own QP."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from reference.strategies import SEED
 
 
 def drawn(g, n=4, K=3, loops=False, order=3, nodes=5):
-    """Examples whose factors and edges are a tree, or may have cycles."""
+    """Return examples whose factors and edges form a tree, or with `loops` may have cycles."""
     X, Y = [], []
     for _ in range(n):
         if loops:
@@ -104,7 +104,7 @@ def test_the_optimum_is_that_of_the_dense_program(seed, kind, solver):
 
 @pytest.mark.parametrize("kind", CLIQUE_KINDS)
 def test_gdmm_meets_the_relaxation_of_the_factors(seed, kind):
-    """The states of a factor are fewer than its labellings, the relaxation is the same."""
+    """GDMM uses fewer states per factor than the factor has labellings; the relaxation is the same."""
     X, Y = drawn(fresh(seed, 323), n=3, loops=True)
     optimum = relaxed_optimum(X, Y, 3, kind, 0.5)
     over = solve(blocks_of(X, Y, 3, kind), 0.5).value
@@ -218,7 +218,7 @@ def test_wrong_parameters(seed):
 
 
 def test_a_factor_over_thirty_nodes(seed):
-    """2^30 labellings, 60 states."""
+    """The factor has 2^30 labellings, but 60 states suffice."""
     g = fresh(seed, 328)
     X = [(g.normal(size=(30, 2)), [], None, None, [list(range(30))]) for _ in range(8)]
     Y = [(g.integers(2, size=30) if i % 2 else np.full(30, i // 2 % 2)).tolist() for i in range(8)]
@@ -227,7 +227,7 @@ def test_a_factor_over_thirty_nodes(seed):
 
 
 def test_unknown_labels_and_hidden_states(seed):
-    """Factors with an unknown member are left out at the start; states are labels of the factors."""
+    """The start leaves out factors with an unknown member; hidden states are the labels of the factors."""
     g = fresh(seed, 329)
     X, Y = drawn(g, n=10, K=2)
     some = [list(y) for y in Y]

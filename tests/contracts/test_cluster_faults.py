@@ -1,4 +1,4 @@
-"""What else goes wrong on a cluster: garbage, files that change, full disks, deaths within a pass, Ctrl-C."""
+"""Faults of a cluster: garbage, changed files, full disks, workers that die within a pass, Ctrl-C."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
-# The benchmarks are a folder of the repository, not a part of the installed package.
+# The benchmarks are a folder of the repository and are not in the installed package.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.scale.in_process import InProcess, fit, prepare
@@ -47,11 +47,11 @@ def halves(seed, n=60):
     return [(X[: n // 2], y[: n // 2]), (X[n // 2 :], y[n // 2 :])]
 
 
-# Workers that answer with garbage
+# Workers that answer with garbage.
 
 
 class Faulty(InProcess):
-    """One part is answered with something else from some round on."""
+    """From some round on, one part gets a wrong answer."""
 
     def __init__(self, parts, spoil, at):
         super().__init__(parts)
@@ -80,7 +80,7 @@ GARBAGE = {
 
 @pytest.mark.parametrize("name", GARBAGE)
 def test_garbage_stops_training_and_leaves_a_checkpoint(name, tmp_path, seed):
-    """A bound that exceeds what it bounds, or no number at all, is not mixed with the others."""
+    """A bound that exceeds the objective, or is not a number, is not mixed with the other parts."""
     parts, path = halves(seed), tmp_path / "fit"
     svm = structural(models.Multiclass())
     words = "not finite" if "nan" in name or "infinite" in name else "contradicts"
@@ -93,7 +93,7 @@ def test_garbage_stops_training_and_leaves_a_checkpoint(name, tmp_path, seed):
             play(rounds, kept)
     finally:
         pool.close()
-    # What was proven before goes on, and the optimum is that of one process.
+    # A resumed fit keeps all proven bounds, and its optimum equals that of one process.
     pool, svm = InProcess(parts), structural(models.Multiclass())
     kept = make_checkpoint(path, 1e9, True, ClusterCheckpoint)
     try:
@@ -108,7 +108,7 @@ def test_garbage_stops_training_and_leaves_a_checkpoint(name, tmp_path, seed):
 
 
 def test_a_checkpoint_with_bounds_that_are_none_is_found_out(tmp_path, seed):
-    """Its checksum may fit: what it says of a part is compared with what the part's worker finds."""
+    """The checksum may be right, but the worker of each part compares the stored bounds with its data."""
     parts, path = halves(seed), tmp_path / "fit"
 
     def run(resume, most):
@@ -149,11 +149,11 @@ class Stop(Callback):
         return info.step >= self.most
 
 
-# Files and disks
+# Files and disks.
 
 
 def test_bytes_that_flip_in_a_mapped_file_are_found(client, tmp_path, seed):
-    """The file changes after it was opened and compared: no certificate is given for it."""
+    """A file that changes after it was opened and compared yields no certificate."""
     X, y = rows(seed, 80)
     mm.data.write_shards(tmp_path / "rows", X, y, shard_bytes=1000)
     victim = tmp_path / "rows" / "shard-00001.data"
@@ -223,11 +223,11 @@ def test_a_full_disk_of_the_driver_costs_the_checkpoint_alone(tmp_path, seed, mo
     assert rounds.certificate().converged and not (tmp_path / "fit").exists()
 
 
-# Deaths within a pass
+# Workers that die within a pass.
 
 
 class Deadly(PythonMulticlass):
-    """Kills its own process once, at a call of the kind that is asked for."""
+    """Kills its own process once, in a call of the requested kind."""
 
     def __init__(self, costs, flag, kind, after):
         super().__init__(costs)
@@ -259,7 +259,7 @@ def is_worker():
 
 @pytest.mark.parametrize("kind", ["pass", "proof"])
 def test_a_worker_that_dies_within_a_pass(kind, client, tmp_path, seed):
-    """In the middle of an exact pass; or of the last one, that compares with the model's predictions."""
+    """The worker dies in an exact pass, or in the last pass, which compares with the model's predictions."""
     parts = [(list(X), y.tolist()) for X, y in halves(seed, 24)]
     model = Deadly(1 - np.eye(3), tmp_path / "died", kind, after=40 if kind == "pass" else 5)
     svm = cluster.fit(structural(model), parts, client)
@@ -270,9 +270,10 @@ def test_a_worker_that_dies_within_a_pass(kind, client, tmp_path, seed):
 
 
 def test_tasks_that_are_cancelled_say_that_the_scheduler_is_lost(client):
-    """The client cancels them when it sees the loss: between two looks, that is all that is to be seen."""
+    """The client cancels its tasks when it loses the scheduler; that can be the first sign of the loss."""
     pool = Pool(client, [([[1.0]], [0])], retries=0, patience=3.0)
-    future = client.submit(time.sleep, 1, pure=False)  # the worker sleeps on all the same
+    # the worker still sleeps after the cancellation
+    future = client.submit(time.sleep, 1, pure=False)
     future.cancel()
     while future.status == "pending":
         time.sleep(0.01)
@@ -282,7 +283,7 @@ def test_tasks_that_are_cancelled_say_that_the_scheduler_is_lost(client):
         raise OSError("Timed out trying to connect to tcp://127.0.0.1:1")
 
 
-# Ctrl-C
+# Ctrl-C.
 
 
 def test_ctrl_c_ends_with_what_is_known_and_a_checkpoint(client, tmp_path, seed):
@@ -305,7 +306,7 @@ def test_ctrl_c_ends_with_what_is_known_and_a_checkpoint(client, tmp_path, seed)
 
 
 def test_what_is_held_is_feasible_after_all_of_it(seed):
-    """The certificate of a stranger, from the multipliers of parts that were lost and late: mass by mass."""
+    """Multipliers of lost and late parts sum to the mass of each example, and certify anywhere."""
     X, y = rows(seed)
     pool = InProcess(halves(seed), absent=0.4, seed=seed)
 

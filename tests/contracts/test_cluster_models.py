@@ -1,7 +1,7 @@
-"""Every model through the steps of a cluster, without one: workers and driver run in this process.
+"""Every model through the steps of a cluster, with workers and driver in this process.
 
-What happens when processes die is tested on real clusters; here the optimum of every model is held against
-enumeration and a dense quadratic program.
+Real clusters are used to test processes that die. Here, enumeration and a dense quadratic program
+give the optimum of every model.
 """
 
 import sys
@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-# The benchmarks are a folder of the repository, not a part of the installed package.
+# The benchmarks are a folder of the repository and are not in the installed package.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.scale.in_process import InProcess, fit
@@ -27,7 +27,7 @@ RELATIVE = 1e-6
 
 
 def divided(case, n_parts):
-    """The examples of a case in runs; fewer where one would have no weight."""
+    """Split the examples of a case into runs; use fewer parts if one would have no weight."""
     groups, v = np.array_split(np.arange(len(case.Y)), n_parts), case.sample_weight
     if v is not None and not all(np.asarray(v)[own].any() for own in groups):
         return divided(case, n_parts - 1)
@@ -48,14 +48,14 @@ def svm_of(case, model=None, **settings):
 
 
 def assert_the_optimum(case, svm):
-    """The optimum over all outputs; primal and dual by their definitions, from w and the multipliers."""
+    """Assert the optimum over all outputs, and primal and dual by definition from w and the multipliers."""
     assert_optimal(case, svm, 2 * RELATIVE)
     found = svm.certificate_
     primal = primal_objective(case.blocks, case.budgets, np.asarray(svm.coef_))
     assert found.primal == pytest.approx(primal, rel=1e-8)
     assert found.dual <= found.primal
     multipliers = multipliers_of(case, svm.support_)
-    for a, budget in zip(multipliers, case.budgets, strict=True):  # nothing is counted twice
+    for a, budget in zip(multipliers, case.budgets, strict=True):  # no part counts twice
         assert (a >= 0).all() and a.sum() == pytest.approx(budget, rel=1e-8, abs=1e-300)
     dual = dual_objective(case.blocks, multipliers)
     assert dual == pytest.approx(case.optimum.value, rel=2 * RELATIVE)
@@ -82,7 +82,7 @@ def test_slack_rescaling(name, seed):
     assert svm.certificate_.status == alone.certificate_.status
     if alone.certificate_.converged:
         assert_the_optimum(case, svm)
-    else:  # where the worst output is searched for, bounds hold, and the optimum is not claimed
+    else:  # with a searched argmax the bounds hold, but need not reach the optimum
         assert not svm.certificate_.converged
         assert svm.certificate_.dual <= case.optimum.primal * (1 + 1e-9)
         assert svm.certificate_.primal >= case.optimum.dual * (1 - 1e-9)
@@ -131,11 +131,11 @@ def test_kernels_of_a_rank_have_plain_weights(seed):
         fit(exact, [(X[:20], y[:20]), (X[20:], y[20:])])
 
 
-# Faults, in the places where a real cluster would have them by chance
+# Faults at fixed steps; on a real cluster they occur at random.
 
 
 class At(Callback):
-    """Does something after some rounds."""
+    """Calls functions after given rounds."""
 
     def __init__(self, deeds):
         self.deeds, self.duals = deeds, []
@@ -149,7 +149,7 @@ class At(Callback):
     "name", ["multiclass-cost-dense", "chain-1to4-dense", "ranking-three-grades"]
 )
 def test_lost_workers_and_absent_parts_cost_rounds_and_nothing_else(name, seed):
-    """The multipliers of each example still sum up to its mass: nothing is counted twice."""
+    """The multipliers of each example still sum to its mass, so no part counts twice."""
     case = problems.make_case(name, seed)
     parts = divided(case, 3)
     pool = InProcess(parts, absent=0.3, seed=seed)

@@ -1,4 +1,4 @@
-"""Parquet as a source of a cluster: row groups are parts, names of columns are those of the features."""
+"""Parquet as a source of a cluster: row groups are parts, column names are feature names."""
 
 import json
 import os
@@ -22,7 +22,7 @@ parquet = pytest.importorskip("pyarrow.parquet")
 
 
 LABEL = file_parquet.Columns("label")
-TOL = 1e-3  # of the loss; that a cluster reaches 1e-6 is tested with data in memory
+TOL = 1e-3  # in units of the loss; tests with data in memory show that a cluster reaches 1e-6
 
 
 def structural(model):
@@ -30,7 +30,7 @@ def structural(model):
 
 
 def columns(n, seed, first=0):
-    """Numbers of several kinds, a text of which each part has its own, gaps, and labels."""
+    """Columns of several kinds: numbers, texts that differ between files, missing values, and labels."""
     rng = np.random.default_rng([seed, first])
     y = rng.integers(0, 3, n)
     x = rng.normal(size=(n, 2)) + np.eye(3)[y, :2]
@@ -57,7 +57,7 @@ def folder(tmp_path, seed):
 
 
 def all_of(folder):
-    """What one process reads, by the reader of the command line."""
+    """Return what one process reads with the reader of the command line."""
     read = [read_file(str(path), label="label") for path in sorted(folder.glob("*.parquet"))]
     return [row for own in read for row in own.X], np.concatenate([own.Y for own in read])
 
@@ -69,7 +69,7 @@ def test_parquet_has_the_optimum_of_one_process(client, folder):
     for where, n_parts in ((folder, None), (folder, 5), (paths, None), (str(paths[0]), 4)):
         svm = structural(models.Multiclass(bias=1.0))
         cluster.fit(svm, where, client, n_parts, label="label", collect=True)
-        if where == str(paths[0]):  # a file alone is divided by its row groups
+        if where == str(paths[0]):  # a single file is divided by its row groups
             assert svm.certificate_.converged
             continue
         agree(svm.certificate_, alone.certificate_)
@@ -78,7 +78,7 @@ def test_parquet_has_the_optimum_of_one_process(client, folder):
         assert mm.certify(svm, X, y).gap <= 2 * TOL
         assert svm.score(X, y) == pytest.approx(
             alone.score(X, y), abs=0.05
-        )  # rows as one process reads them
+        )  # the rows that one process reads
 
 
 def test_flat_estimators_and_models_in_python(client, folder):
@@ -87,7 +87,7 @@ def test_flat_estimators_and_models_in_python(client, folder):
     alone = mm.MulticlassSVC(**settings).fit(X, y)
     svm = cluster.fit(mm.MulticlassSVC(**settings), folder, client, label="label")
     agree(svm.certificate_, alone.certificate_)
-    assert svm.score(X, y) > 0.4  # a guess has a third
+    assert svm.score(X, y) > 0.4  # guessing gives a third
     own, places = Sizes(1 - np.eye(3)), {"no": 0, "yes": 1, "perhaps": 2}
     alone = structural(own).fit(X, [places[label] for label in y.tolist()])
     svm = cluster.fit(structural(Sizes(1 - np.eye(3))), folder, client, label="label")
@@ -95,7 +95,7 @@ def test_flat_estimators_and_models_in_python(client, folder):
 
 
 class Sizes(PythonMulticlass):
-    """A model of dicts, as they come from the file, and of texts for labels."""
+    """A model whose inputs are dicts, as read from the file, and whose labels are texts."""
 
     places = ("no", "yes", "perhaps")
 
@@ -136,7 +136,7 @@ def test_batches_grow_names_and_checksums_know_the_bytes(folder, monkeypatch, se
     for name, value in X[7].items():
         at = names.index(f"{name}={value}" if isinstance(value, str) else name)
         assert row[at] == (1.0 if isinstance(value, str) else value)
-    # A model's names are taken as they are; others are left out.
+    # The columns of a given model are kept; other columns are ignored.
     known = file_parquet.encoded(groups[:4], LABEL, None)[0]
     again = file_parquet.encoded(groups[4:], LABEL, known.encoder)[0]
     assert again.encoder.same_columns(known.encoder)
@@ -171,7 +171,7 @@ def test_refusals(client, folder, tmp_path):
         cluster.fit(svm, tmp_path / "text.parquet", client)
     path = folder / "1.parquet"
     content = bytearray(path.read_bytes())
-    content[4:40] = bytes(36)  # within the first pages
+    content[4:40] = bytes(36)  # within the first pages of the file
     path.write_bytes(content)
     with pytest.raises(cluster.PartError, match=r"part \d .*\.parquet"):
         cluster.fit(svm, folder, client, label="label")
@@ -179,7 +179,7 @@ def test_refusals(client, folder, tmp_path):
 
 
 def test_files_that_change_while_training_runs_are_refused(client, folder, seed):
-    """The bounds of a part are those of its first examples: another reader must find the same."""
+    """A second reader of a part must find the same rows, since the bounds belong to them."""
     parts = source.parts_of(folder, 2, 2, LABEL)
     sealed = source.first_look(structural(models.Multiclass()), parts[0]).part
     X, y, _ = source.read_part(structural(models.Multiclass()), sealed)
@@ -206,11 +206,11 @@ def test_a_checkpoint_knows_parquet_by_its_content(client, folder, tmp_path, see
         cluster.fit(structural(models.Multiclass()), folder, client, 3, **asked)
 
 
-# Weights and sequences
+# Weights and sequences.
 
 
 def sentences(n, seed):
-    """Words of sequences of one to four, their weights, and labels that hang on the word and the last one."""
+    """Sequences of one to four words with weights; labels depend on the word and on the previous label."""
     rng = np.random.default_rng([seed, 7])
     table = {"name": [], "word": [], "weight": [], "height": [], "tag": []}
     for i in range(n):
@@ -225,7 +225,7 @@ def sentences(n, seed):
 
 
 def grouped(table):
-    """The same as one process has it: X, Y and weights by sequences."""
+    """Return X, Y and weights by sequence, as one process has them."""
     X, Y, weights, names = [], [], [], table["name"]
     for i, name in enumerate(names):
         if i == 0 or name != names[i - 1]:
@@ -236,7 +236,7 @@ def grouped(table):
 
 
 def write_groups(path, table, ends):
-    """Row groups that end where it is said."""
+    """Write row groups that end at the given rows."""
     whole = arrow.table(table)
     with parquet.ParquetWriter(path, whole.schema) as writer:
         for a, b in zip([0, *ends], [*ends, whole.num_rows], strict=True):
@@ -244,7 +244,7 @@ def write_groups(path, table, ends):
 
 
 def last_of(table, parts):
-    """Rows where a sequence ends, about evenly."""
+    """Return evenly spaced rows at which a sequence ends."""
     names = table["name"]
     ends = [i for i in range(1, len(names)) if names[i] != names[i - 1]]
     return [ends[len(ends) * k // parts] for k in range(1, parts)]
@@ -257,9 +257,7 @@ def test_sequences_and_weights_have_the_optimum_of_one_process(client, tmp_path,
     write_groups(path, table, last_of(table, 4))
     alone = structural(models.Chain()).fit(X, Y, sample_weight=weights)
     unweighted = structural(models.Chain()).fit(X, Y)
-    assert (
-        alone.certificate_.primal > 1.2 * unweighted.certificate_.primal
-    )  # weights are of account
+    assert alone.certificate_.primal > 1.2 * unweighted.certificate_.primal  # the weights matter
     for n_parts in (2, 4):
         svm = cluster.fit(structural(models.Chain()), path, client, n_parts, **columns)
         agree(svm.certificate_, alone.certificate_)
@@ -313,7 +311,7 @@ def test_files_are_visible_where_every_worker_has_them(client, folder, tmp_path)
     assert not pool.visible(client, str(tmp_path / "nowhere"))
 
     class Losing:
-        """One worker answers, another is lost."""
+        """A client whose first worker answers and whose second worker is lost."""
 
         def run(self, task, path, on_error):
             assert on_error == "return"
@@ -325,7 +323,7 @@ def test_files_are_visible_where_every_worker_has_them(client, folder, tmp_path)
 def test_the_command_line_lets_workers_read_what_they_see(
     client, folder, tmp_path, capsys, monkeypatch
 ):
-    """A folder, or a file of enough row groups, by its labels alone; other files travel."""
+    """Workers read a folder, or a file with enough row groups; other files are sent to them."""
     X, y = all_of(folder)
     alone = mm.MulticlassSVC(tol=TOL, random_state=0).fit(X, y)
     whole = []
@@ -344,9 +342,10 @@ def test_the_command_line_lets_workers_read_what_they_see(
     agree(svm.certificate_, alone.certificate_)
     assert (svm.predict(X) == alone.predict(X)).mean() > 0.9
     model = str(tmp_path / "model")
-    assert main(["evaluate", model, str(folder), "--json"]) == 0  # names of columns are known
+    # the model knows the names of the columns
+    assert main(["evaluate", model, str(folder), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["accuracy"] == pytest.approx(svm.score(X, y))
-    # Fewer row groups than parts, and a file that a worker has another version of: these travel.
+    # A file with too few row groups is sent, and so is a file that differs on a worker.
     _, found = trained(folder / "0.parquet", "--parts", "5")
     assert len(whole) == 1 and found["examples"] == 40
     here = os.getpid()

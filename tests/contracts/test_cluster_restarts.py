@@ -1,4 +1,4 @@
-"""Schedulers, workers and drivers that die, and fits on a cluster that go on from their file."""
+"""Schedulers, workers and drivers that die; fits on a cluster then resume from their checkpoint."""
 
 import json
 import os
@@ -15,11 +15,11 @@ from maxmargin import cluster, models
 from maxmargin.callbacks import Callback
 from maxmargin.cli import main
 
-AT_ONCE = 1e-9  # seconds: after every round
+AT_ONCE = 1e-9  # seconds, so that every round is saved
 
 
 class Record(Callback):
-    """Remembers the bounds of every round, and does something after some."""
+    """Records the bounds of every round, and calls functions after given rounds."""
 
     def __init__(self, **at):
         self.at, self.rounds = at, []
@@ -39,7 +39,7 @@ def same_optimum(svm, alone):
 
 
 def test_a_restarted_scheduler_with_a_checkpoint(tmp_path):
-    """A worker dies by its number, then the scheduler; another cluster ends the fit."""
+    """A worker is killed, then the scheduler; a second cluster finishes the fit."""
     X, Y = words()
     parts, X_all, Y_all = divided(X, Y, 4)
     alone = structural(models.Chain(), 1.0).fit(X, Y).certificate_
@@ -54,7 +54,7 @@ def test_a_restarted_scheduler_with_a_checkpoint(tmp_path):
                 client,
                 callbacks=[record],
                 checkpoint=path,
-                checkpoint_every=1000.0,  # what is there was written when the scheduler was lost
+                checkpoint_every=1000.0,  # so the loss of the scheduler writes the checkpoint
             )
         assert worker.wait() and scheduler.wait()
     later = Record()
@@ -170,7 +170,7 @@ def test_checkpoints_of_other_clusters_are_refused(client, tmp_path):
     path.write_bytes(content)
     svm = cluster.fit(structural(models.Multiclass()), parts, client, **asked)
     same_optimum(svm, structural(models.Multiclass()).fit(X, y).certificate_)
-    # Shards are known by their checksums, wherever they are.
+    # Shards are identified by their checksums, wherever they are stored.
     for name in ("here", "there"):
         mm.data.write_shards(tmp_path / name, X, y, shard_bytes=500)
     kept = {"checkpoint": tmp_path / "shards", "resume": True}

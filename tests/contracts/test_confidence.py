@@ -1,4 +1,4 @@
-"""Scores, margins, marginals, calibration and sets, against all outputs and against their definitions."""
+"""Scores, margins, marginals, calibration and sets, against enumeration and their definitions."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from reference.enumerate import ChainTruth
 from reference.problems import EDGES, EVERY, make_case
 from reference.strategies import SEED
 
-# Where margins and marginals are refused, and the words that say so.
+# Cases whose margins or marginals are refused, with the error message.
 NO_MARGINS = {
     "grammar": "are found for Multiclass",
     "multilabel-all": r"the graph of X\[0\] has cycles",
@@ -26,7 +26,7 @@ NO_MARGINALS = {**NO_MARGINS, "tree": "are found for Multiclass"}
 
 
 def scored(case, w):
-    """The outputs of each example, as tuples of nodes, and their scores by definition."""
+    """Yield the outputs of each example, as tuples of nodes, and their scores by definition."""
     for row in case.truth.examples(case.X):
         outputs = case.truth.outputs(row)
         scores = np.array([case.truth.joint_feature(row, y) @ w for y in outputs])
@@ -34,7 +34,7 @@ def scored(case, w):
 
 
 def refused(name, table, call):
-    """Whether a case is one of a table; then the call must say so."""
+    """Return whether a table lists the case; then the call must raise the table's message."""
     for prefix, says in table.items():
         if name.startswith(prefix):
             with pytest.raises(ValueError, match=says):
@@ -89,7 +89,7 @@ def test_marginals_are_those_of_all_outputs(seed, generator, name, temperature):
             ]
             np.testing.assert_allclose(own, np.array(expected) / weights.sum(), atol=2e-4)
     if name.startswith(("graph-forest", "multilabel")):
-        return  # of several trees, each with a sum of its own
+        return  # these have one partition sum per tree
     sums = beliefs.partitions()
     for a, b, (_, scores) in zip(
         beliefs.nodes[:-1], beliefs.nodes[1:], scored(case, w), strict=True
@@ -102,7 +102,7 @@ def test_marginals_are_those_of_all_outputs(seed, generator, name, temperature):
 
 @given(data=st.data())
 def test_beliefs_of_legal_chains_of_any_scale(data):
-    """Nothing overflows, and what is illegal has no probability, at scores of any size."""
+    """No score is too large: nothing overflows, and illegal labellings have probability zero."""
     generator = fresh(SEED, data.draw(st.integers(0, 10**6)))
     K, scale = data.draw(st.integers(2, 4)), data.draw(st.sampled_from([1e-6, 1.0, 1e3, 1e150]))
     pairs = [(a, b) for a in range(K) for b in range(K) if (a, b) != (0, 0)]
@@ -136,7 +136,7 @@ def test_fixed_labels_are_certain(generator):
 
 @pytest.fixture
 def tagger(generator):
-    """A tagger of noisy sequences, and more of them."""
+    """Return a tagger of noisy sequences, and a function that draws more of them."""
 
     def draw(n):
         X, Y = [], []
@@ -173,7 +173,7 @@ def test_a_fit_forgets_confidence_and_a_clone_has_none(tagger):
     svm.calibrate(*draw(50)).conformal(*draw(50), alpha=0.2)
     assert not hasattr(clone(svm), "temperature_")
     svm.calibrate(*draw(50))
-    assert not hasattr(svm, "conformal_")  # its threshold was one of other probabilities
+    assert not hasattr(svm, "conformal_")  # its threshold belonged to other probabilities
     svm.fit(*draw(20))
     assert not hasattr(svm, "temperature_")
 
@@ -212,12 +212,12 @@ def test_whole_outputs_are_the_likely_ones_of_the_k_best(tagger):
 @pytest.mark.parametrize("alpha", [0.1, 0.3])
 @pytest.mark.parametrize("k", [None, 64])
 def test_coverage_is_that_which_was_asked_for(seed, alpha, k):
-    """1,000 random splits of scores: the mean coverage is 1 - alpha to its sampling error and the rank's."""
+    """Mean coverage over 1,000 random splits is 1 - alpha, up to sampling error and the rank's rounding."""
     generator = fresh(seed, 9)
     n, total = 60, 260
     nodes = generator.integers(1, 5, size=total) if k is None else np.ones(total, dtype=int)
     ends = np.concatenate([[0], np.cumsum(nodes)])
-    level = np.repeat(generator.normal(size=total), nodes)  # nodes of an example are alike
+    level = np.repeat(generator.normal(size=total), nodes)  # nodes of an example are correlated
     scores = level + generator.normal(size=len(level))
     covered = []
     for _ in range(1000):
@@ -231,7 +231,7 @@ def test_coverage_is_that_which_was_asked_for(seed, alpha, k):
 
 
 def test_sets_of_a_fitted_tagger_cover(tagger):
-    """The whole way, on synthetic data: many sets of calibration examples, one large test set."""
+    """The full path on synthetic data: many calibration sets, one large test set."""
     svm, draw = tagger
     svm.calibrate(*draw(100))
     X, Y = draw(400)
@@ -243,7 +243,7 @@ def test_sets_of_a_fitted_tagger_cover(tagger):
             for y, sets in zip(Y, svm.predict_set(X), strict=True)
         ]
         covered.append(np.mean(hits))
-    error = 4 * np.std(covered) / np.sqrt(len(covered)) + 0.02  # and that of the test set
+    error = 4 * np.std(covered) / np.sqrt(len(covered)) + 0.02  # plus 0.02 for the test set
     assert 0.8 - error <= np.mean(covered) <= 0.8 + 1 / 51 + error
 
 
@@ -327,7 +327,8 @@ def test_kernels(tagger, rank, generator):
         )
         for some in (before, svm.predict_marginals(X))
     ]
-    assert svm.temperature_ > 0 and likely[1] > likely[0]  # of labels that it was fitted to
+    # probabilities of the labels used for calibration
+    assert svm.temperature_ > 0 and likely[1] > likely[0]
 
 
 def test_empty_sequences(tagger):

@@ -41,7 +41,7 @@ def bound(case, formulation="log") -> Examples:
 
 
 def assert_truthful(case, crf):
-    """The certificate by definition, and the optimum between its bounds."""
+    """Check the certificate by definition, and that the optimum lies between its bounds."""
     found, kind = crf.certificate_, crf.formulation
     assert found.exact
     assert found.primal == pytest.approx(
@@ -71,13 +71,13 @@ def test_sums_and_gradients_are_those_of_the_enumeration(case, generator, formul
 
 @pytest.mark.parametrize("formulation", SOFT)
 def test_distributions_by_potentials_are_those_at_weights(request, case, generator, formulation):
-    """Whatever wrote them: a file may bring potentials for any model."""
+    """Potentials give the same distributions as weights; a file may store potentials for any model."""
     examples = bound(case, formulation)
     w = generator.normal(size=examples.dimension)
     augmented = float(formulation == "softmax-margin")
     potentials = examples.answers.list_potentials(w, 1, augmented)
     assert potentials.dtype == np.float32
-    if not np.isfinite(potentials).all():  # of illegal neighbours with features
+    if not np.isfinite(potentials).all():  # illegal neighbours together with edge features
         assert any(name in request.node.name for name in ("edges-rules", "second-order-edges"))
         return
     if augmented and "grammar" in request.node.name:
@@ -116,7 +116,7 @@ def test_distributions_bound_the_objective_of_zero_from_below(case, generator, f
 
 @pytest.mark.parametrize("solver", [solvers.Exponentiated(), solvers.Exponentiated(proximity=0.1)])
 def test_long_features_and_wrong_labels_do_not_keep_blocks_where_they_are(seed, solver):
-    """Steps far below the usual least, and a k that was too small and grows again."""
+    """Blocks still progress with steps far below the usual minimum, and with a k that starts too small."""
     g, K = fresh(seed, 40), 4
     y = g.integers(0, K, 300)
     X = 2 * np.abs(g.normal(size=(300, 20)) + 0.6 * g.normal(size=(K, 20))[y])

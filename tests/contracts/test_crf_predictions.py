@@ -1,4 +1,4 @@
-"""What a fitted CRF predicts, against the enumeration of all outputs: probabilities, samples, least risk."""
+"""Predictions of a fitted CRF against enumeration: probabilities, samples, least risk."""
 
 from itertools import product
 
@@ -24,7 +24,7 @@ from reference.soft_cases import CASES, ILLEGAL, fitted
 
 
 def enumerated(crf, x):
-    """All labellings of a sequence, and their probabilities."""
+    """Return all labellings of a sequence and their probabilities."""
     length = len(x[0]) if isinstance(x, tuple) else len(x)
     outputs = list(product(crf.classes_.tolist(), repeat=length))
     scores = np.array([crf.coef_ @ crf.model_.joint_feature(x, list(y)) for y in outputs])
@@ -77,24 +77,25 @@ DRAWN = ["tree", "tree-one-table", "sets", "grammar", "grammar-zero-one", "chain
 
 
 def named(y):
-    """An output that can be a key."""
+    """Return a string key for an output."""
     return str(np.asarray(y).tolist()) if isinstance(y, np.ndarray | tuple | np.generic) else str(y)
 
 
 def chi_square_tail(counts, p):
-    """How likely counts are at least as far from p; outputs that are rare count together."""
+    """Return the p-value of counts under p; rare outputs are pooled."""
     expected = counts.sum() * p
     often = expected >= 5
     seen = np.append(counts[often], counts[~often].sum())
     wanted = np.append(expected[often], expected[~often].sum())
-    if wanted[-1] < 5:  # too few all together
+    if wanted[-1] < 5:  # too few even when pooled
         seen, wanted = seen[:-1], wanted[:-1]
     return chi2.sf(np.sum((seen - wanted) ** 2 / wanted), max(len(seen) - 1, 1))
 
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_draws_have_the_distribution_of_the_enumeration(name):
-    case = CASES[name](fresh(3))  # a fixed seed: correct draws of another may be unlikely ones
+    # a fixed seed, because a correct sampler can fail the test for some seeds
+    case = CASES[name](fresh(3))
     crf = fitted(case, solver="lbfgs", tol=1e-3)
     draws = crf.sample(case.X, 2000, random_state=5)
     again = crf.set_params(n_jobs=2).sample(case.X, 2000, random_state=5)

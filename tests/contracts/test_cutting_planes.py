@@ -67,7 +67,7 @@ def test_grown_hessian_equals_one_built_fresh(generator):
         G = np.array([state.mixed(row) for row in np.eye(len(state.beta))])
         np.testing.assert_allclose(state.cuts.hessian, G @ G.T, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(state.w, -G.T @ state.beta, atol=1e-12)
-    assert len(state.beta) < state.rounds  # some were forgotten
+    assert len(state.beta) < state.rounds  # some cuts were dropped
 
 
 VARIANTS = {
@@ -86,9 +86,10 @@ VARIANTS = {
 @pytest.mark.parametrize("name", ["plain", "cache", "line-search", "line-search-cache"])
 @pytest.mark.parametrize("kind", ["multiclass", "chain"])
 def test_cuts_stay_below_the_bound_of_theorem_5(kind, name, rescaling, C, generator):
-    # In the paper's scale: 1/2 |w|^2 + C' / n sum xi, at most log2(Delta / (4 R^2 C')) + 16 R^2 C' / eps
-    # cuts, with R the norm of the longest plane (for slack rescaling Delta R). The proof needs no more
-    # than a line search, and holds for cuts of a cache too: these are violated by more than eps.
+    # The bound in the paper's scale, 1/2 |w|^2 + C' / n sum xi: at most log2(Delta / (4 R^2 C')) +
+    # 16 R^2 C' / eps cuts. R is the norm of the longest plane (for slack rescaling Delta R). The
+    # proof only needs a line search. It also holds for cuts of the cache, which are violated by
+    # more than eps.
     if kind == "multiclass":
         case = multiclass_case(generator, n=12, n_classes=3, n_features=3)
     else:
@@ -124,14 +125,14 @@ def test_line_search_goes_as_far_as_its_rate(name, generator):
     svm = fit(case, VARIANTS[name], relative=1e-2, max_passes=100_000)
     assert svm.certificate_.converged
     assert_truthful(case, svm)
-    assert svm.history_["planes"].max() <= 21  # the rest is one cut
+    assert svm.history_["planes"].max() <= 21  # older cuts are merged into one
 
 
 @pytest.mark.parametrize("python", [False, True])
 def test_the_cache_saves_oracle_calls(python, generator):
     case = chain_case(generator, n=15, lengths=(3, 6), n_classes=4)
     model, X = as_python(case) if python else (built_in(case), case.X)
-    tol = 1e-3  # the dense QP takes long for this many outputs
+    tol = 1e-3  # the dense QP is slow for this many outputs
     calls = []
     for name in ("plain", "cache"):
         svm = mm.StructuralSVM(model, C=case.C, solver=VARIANTS[name], tol=tol).fit(X, case.Y)
@@ -151,7 +152,7 @@ def test_cached_answers_are_the_best_of_what_is_kept(python, rescaling, generato
     ring: list[list] = [[] for _ in case.Y]
 
     def planes(outputs):
-        """Offset and vector of each output, by the examples' own sums."""
+        """Return offset and vector of each output, by the sums of the examples."""
         return [
             examples.combine(np.array([i]), np.ones(1), part)
             for i, part in enumerate(parts_of(examples, outputs, case))
@@ -173,14 +174,14 @@ def test_cached_answers_are_the_best_of_what_is_kept(python, rescaling, generato
 
 
 def parts_of(examples, outputs, case):
-    """Outputs of each example."""
+    """Return the outputs of each example."""
     if not isinstance(outputs, np.ndarray):
         return [[plane] for plane in outputs]
     return np.split(outputs, np.cumsum([len(y) for y in case.Y])[:-1])
 
 
 def refresh(kept, plane, capacity):
-    """The plane is the latest used; the true output is none of them."""
+    """Move a plane to the front of an LRU list, unless it is the zero plane of the true output."""
     if not np.any(plane[1]):
         return
     same = [np.array_equal(plane[1], vector) for _, vector in kept]
@@ -191,7 +192,7 @@ def refresh(kept, plane, capacity):
 
 
 def mixture_of(vector, dense):
-    """Twice the vector, as a state adds it up."""
+    """Return twice the vector, as the state sums it."""
     cuts = replace(Cuts.none(), vectors=(vector,))
     return CutState(1e-3, dense, np.arange(1), cuts=cuts).mixed(np.array([2.0]))
 
@@ -223,7 +224,7 @@ def test_gathered_cuts_are_the_same_dual_point(generator):
 
 
 class CountingPool(ThreadPoolExecutor):
-    """An executor that counts what it is given."""
+    """An executor that counts its tasks."""
 
     submitted = 0
 
@@ -295,7 +296,7 @@ def test_a_cut_by_several_threads_is_the_same(rescaling, generator):
 
 @pytest.mark.parametrize("options", [{}, {"inner": "line-search"}, {"proximal": True}])
 def test_an_interrupt_at_any_line_keeps_the_solution(options, generator):
-    """A trace raises in the n-th line of the state's code, for every n that a few steps reach."""
+    """A trace raises in the n-th line of the state's code, for many n that a few steps reach."""
     case = chain_case(generator, n=5, lengths=(1, 3), n_classes=3)
     problem = open_problem(case)
     solver = solvers.OneSlack(keep=1, cache=2, **options)
@@ -328,7 +329,7 @@ def test_an_interrupt_at_any_line_keeps_the_solution(options, generator):
 @pytest.mark.parametrize("K", [3, 20, 256])
 @pytest.mark.parametrize("most", [1, 2, 4])
 def test_kept_outputs_have_the_scores_of_the_definition(generator, K, most, layout):
-    # Local scores of a position are computed only where kept outputs have their labels: near, or far apart.
+    # The core computes local scores only at labels of kept outputs, which may be adjacent or far apart.
     X = [layout(generator.normal(size=(5, 6)).round(1)) for _ in range(4)]
     Y = [generator.integers(K, size=5) for _ in X]
     model = models.Chain(classes=range(K), bias=1.0)

@@ -1,4 +1,4 @@
-"""Chains with features on their edges, and of second order: against enumeration."""
+"""Chains with edge features, and of second order, against enumeration."""
 
 from itertools import pairwise
 
@@ -16,7 +16,7 @@ from reference.problems import EDGES, make_case
 
 
 def random_case(seed, **options):
-    """A case whose options are drawn, three labels, up to five positions."""
+    """Return a case with random options, three labels and up to five positions."""
     g = fresh(seed, 900)
     drawn = {
         "start": bool(g.integers(2)),
@@ -34,7 +34,7 @@ def random_case(seed, **options):
 
 
 def scores_of(case, x, w):
-    """The score of every labelling."""
+    """Return all labellings and their scores."""
     outputs = case.truth.outputs(x)
     return outputs, np.array([w @ case.truth.joint_feature(x, y) for y in outputs])
 
@@ -80,7 +80,7 @@ def test_threads_files_and_parts_change_nothing(seed, name, tmp_path):
 
 
 def test_a_constant_feature_on_edges_stands_beside_transitions(seed):
-    """Edges with the feature a have the weights of transitions again, times a."""
+    """Constant edge features a get the weights of the transitions, multiplied by a."""
     g = fresh(seed, 902)
     X = [g.normal(size=(t, 3)) for t in (1, 2, 4, 3)]
     Y = [g.integers(2, size=len(x)).tolist() for x in X]
@@ -109,7 +109,7 @@ def test_attributes_on_edges(tmp_path):
 
 
 def test_second_order_learns_what_first_order_cannot():
-    """a a b a a b ...: the next label depends on the last two, and nodes tell the first two only."""
+    """In a a b a a b ... a label depends on the last two; only the first two nodes have features."""
     Y = [list("aab" * 4)[k : k + 9] for k in range(3)] * 4
     X = [np.eye(2)[[int(k == "b") for k in y]] * (np.arange(9) < 2)[:, None] for y in Y]
     first, second = (

@@ -1,4 +1,4 @@
-"""scikit-learn's own contract, and the same problem through both estimators."""
+"""The contract of scikit-learn, and the same problem through both estimators."""
 
 import pickle
 import warnings
@@ -60,7 +60,7 @@ def test_multiclass_svc_is_the_structural_svm(generator, intercept, layout):
     values = svc.decision_function(case.X)
     direct = case.truth.examples(case.X) @ svc.coef_.T + svc.intercept_
     np.testing.assert_allclose(values, direct, atol=1e-9)
-    chosen = direct[np.arange(15), svc.predict(case.X)]  # scores may be equal up to rounding
+    chosen = direct[np.arange(15), svc.predict(case.X)]  # scores may tie up to rounding
     np.testing.assert_allclose(chosen, direct.max(axis=1), atol=1e-9)
 
 
@@ -188,7 +188,7 @@ def test_parameters_keep_their_places():
         svm = kind(*values)
         assert [getattr(svm, name) for name in names] == values
         assert set(names) < set(svm.get_params(deep=False))
-    assert mm.MulticlassSVC() != mm.MulticlassSVC()  # by identity, as all estimators
+    assert mm.MulticlassSVC() != mm.MulticlassSVC()  # equality is identity, as for all estimators
     assert repr(mm.MulticlassSVC(C=2.0)) == "MulticlassSVC(C=2.0)"
 
 
@@ -228,6 +228,6 @@ def test_a_failed_warm_start_leaves_the_last_fit(generator):
     svm = mm.StructuralSVM(models.Binary("f1"), warm_start=True).fit(X, y)
     with pytest.raises(RuntimeError):
         svm.set_params(warm_start=False).fit(2 * X, y, callbacks=[Fails()])
-    with pytest.raises(ValueError, match="same examples"):  # the planes are those of X
+    with pytest.raises(ValueError, match="same examples"):  # the planes belong to X
         svm.set_params(warm_start=True).fit(2 * X, y)
     assert svm.fit(X, y).certificate_.converged

@@ -1,4 +1,4 @@
-"""What a fit of every model must keep: kernels, hidden parts, constraints, own models, front ends."""
+"""Contracts for a fit of every model: kernels, hidden parts, constraints, a user's models, front ends."""
 
 import pickle
 from functools import cache
@@ -14,7 +14,7 @@ from helpers import refusal
 from maxmargin import models
 from maxmargin.persistence import MODELS
 
-# Where a contract does not hold: what is said, and why.
+# Exceptions from a contract: the error message and the reason.
 NOT_SAVED = {
     "own": ("save: model PythonMulticlass", "code is not data"),
     "joint-kernel": ("save: model JointKernel", "its kernel is code"),
@@ -44,16 +44,16 @@ every = pytest.mark.parametrize("name", FITS)
 
 
 def trained(name, seed, **settings):
-    """(estimator, X, Y) of a fresh fit."""
+    """Return (estimator, X, Y) of a fresh fit."""
     fit = FITS[name](seed)
     return clone(fit.svm).set_params(**settings).fit(fit.X, fit.Y), fit.X, fit.Y
 
 
-once = cache(trained)  # for tests that only read
+once = cache(trained)  # for tests that do not change the estimator
 
 
 def predicted(svm, X):
-    """Outputs, as values that can be compared."""
+    """Return outputs as values that can be compared."""
     answers = svm.decision_function(X) if not hasattr(svm, "predict") else svm.predict(X)
     return [y.tolist() if hasattr(y, "tolist") else y for y in answers]
 
@@ -63,7 +63,7 @@ def weights_of(svm):
 
 
 def settings_of(svm):
-    """Parameters; a file names model and loss by what they are, not by how they were given."""
+    """Return the parameters without model and loss, whose form may change in a file."""
     return {k: v for k, v in svm.get_params(deep=False).items() if k not in ("model", "loss")}
 
 
@@ -123,7 +123,7 @@ def test_a_file_brings_it_back_to_the_bit(name, seed, tmp_path):
     assert loaded.certificate_ == svm.certificate_
     assert settings_of(loaded) == settings_of(svm)
     assert predicted(loaded, X) == predicted(svm, X)
-    if name != "kernel":  # a file holds the rows that matter
+    if name != "kernel":  # a kernel's file stores only the rows with coefficients
         np.testing.assert_array_equal(weights_of(loaded), weights_of(svm))
     value = mm.objective(loaded, weights_of(loaded), X, Y)
     assert value == pytest.approx(svm.certificate_.primal, rel=1e-9)
@@ -193,7 +193,7 @@ def test_twice_the_weight_is_twice_c(name, seed):
 
 @every
 def test_chunks_end_with_a_bound(name, seed):
-    """The dual of all that was seen is below the objective of all of it, at any w."""
+    """The dual over all chunks is below the objective of all data, at any w."""
     svm, X, Y = once(name, seed)
     half, chunks = len(Y) // 2, clone(svm)
 
@@ -205,9 +205,7 @@ def test_chunks_end_with_a_bound(name, seed):
             fit()
         return
     value = mm.objective(fit(), weights_of(chunks), X, Y)
-    if (
-        name in NOT_CONVEX
-    ):  # what is certified is the convex problem of completions that came with a chunk
+    if name in NOT_CONVEX:  # the certificate is for fixed completions
         assert value < mm.objective(chunks, 0 * weights_of(chunks), X, Y)
         return
     assert 0 < chunks.certificate_.dual <= value * (1 + 1e-9)

@@ -1,6 +1,7 @@
-"""Every model with outputs that can be listed against brute force over all of them.
+"""Every model with enumerable outputs is compared with brute force.
 
-What a fit of every model must do, kernels, hidden parts and own models included, is in test_every_fit.py.
+The contracts of a fit, also with kernels, hidden parts and a user's models, are in
+test_every_fit.py.
 """
 
 import numpy as np
@@ -16,7 +17,7 @@ from reference import enumerate as truths
 from reference.cases import chain_case, multiclass_case
 from reference.problems import CASES, EVERY, make_case
 
-# Where a contract does not hold, and why.
+# Exceptions from a contract, with the reason.
 NO_K_BEST = {
     "graph": "the second best labelling of a graph is a search of its own",
     "multilabel": "as a graph",
@@ -34,19 +35,19 @@ FIXED_LABELS = {
 
 
 def without(table):
-    """The cases of all kinds but those of a table."""
+    """Return all cases except the kinds listed in a table."""
     return [name for name in EVERY if not name.startswith(tuple(table))]
 
 
 def prepared(case):
-    """The initialised built-in model, its examples in the form the protocol takes, and the truth's."""
+    """Return the initialised model, its examples in the protocol's form, and those of the reference."""
     model = built_in(case)
     model.initialize(case.X, case.Y)
     return model, [case.X[i] for i in range(len(case.Y))], case.truth.examples(case.X)
 
 
 def as_key(output):
-    """An output as a hashable value of plain Python."""
+    """Return an output as a hashable value of plain Python."""
     return output if isinstance(output, ParseTree) else frozen(np.asarray(output).tolist())
 
 
@@ -55,7 +56,7 @@ def frozen(value):
 
 
 def score_tolerance(case):
-    """Scores of float32 inputs may be summed in float32."""
+    """Return the tolerance on scores; the core may sum float32 inputs in float32."""
     rows = case.X[0] if isinstance(case.X, list) else case.X
     rows = rows[0] if case.kind == "graph" else rows
     return 1e-5 if getattr(rows, "dtype", None) == np.float32 else 1e-10
@@ -105,7 +106,7 @@ def test_loss_augmented_inference_is_the_brute_force_argmax(seed, generator, nam
 @pytest.mark.parametrize("rescaling", ["margin", "slack"])
 @pytest.mark.parametrize("name", EVERY)
 def test_slacks_are_bracketed_and_their_planes_attain_them(seed, generator, name, rescaling):
-    """Where the argmax is exact the bracket is a point; everywhere worst outputs are real ones."""
+    """The bounds of slacks are equal if the argmax is exact; the worst outputs are always valid outputs."""
     case = make_case(name, seed).replace(rescaling=rescaling)
     model = prepared(case)[0]
     examples = model.bind(case.X, case.Y).under(Formulation("max", rescaling))
@@ -205,7 +206,7 @@ def test_csr_and_dense_are_the_same_model(seed, generator, name):
 
 
 def in_other_layout(X):
-    """Dense features of CSR ones, and the other way; indices of edges stay."""
+    """Convert dense features to CSR and CSR to dense; edge indices stay."""
     if isinstance(X, list | tuple):
         return type(X)(map(in_other_layout, X))
     if sparse.issparse(X):
@@ -215,7 +216,7 @@ def in_other_layout(X):
 
 @pytest.mark.parametrize("name", without(FIXED_LABELS))
 def test_labels_may_be_anything_hashable(seed, generator, name):
-    # Names whose sorted order is not the order of the integers they stand for.
+    # The sorted order of the names differs from the order of their integers.
     case = make_case(name, seed)
     K = len(case.truth.classes)
     names = ["delta", "alpha", "charlie", "bravo"][:K]
@@ -235,7 +236,7 @@ def test_labels_may_be_anything_hashable(seed, generator, name):
         back = as_key(worst)
         back = names.index(back) if case.kind in FLAT else [names.index(t) for t in back]
         assert model.loss(y, worst) == pytest.approx(plain.loss(number, back), rel=1e-12)
-        # The same numbers elsewhere; the signs of a binary model follow the order of the names.
+        # The features are permuted; the signs of a binary model follow the order of the names.
         left = np.sort(np.abs(model.joint_feature(x, worst)))
         right = np.sort(np.abs(plain.joint_feature(x, back)))
         np.testing.assert_allclose(left, right, atol=1e-12)
@@ -308,7 +309,7 @@ def test_prediction_is_inference_with_coef(seed, name):
     pairs = list(zip(case.Y, predicted, strict=True))
     mean_loss = np.mean([case.truth.loss(y, as_key(output)) for y, output in pairs])
     assert svm.loss(case.X, case.Y) == pytest.approx(mean_loss, rel=1e-12)
-    if case.kind not in ("grammar", "tree"):  # which score brackets, and distances
+    if case.kind not in ("grammar", "tree"):  # these score brackets and distances instead
         right = [np.equal(np.ravel(y), np.ravel(output)) for y, output in pairs]
         assert svm.score(case.X, case.Y) == pytest.approx(np.concatenate(right).mean(), rel=1e-12)
 

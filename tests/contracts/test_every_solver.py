@@ -1,4 +1,4 @@
-"""Every solver walks through the same problems; the dense QP over all outputs is the judge."""
+"""Every solver on the same problems; the dense QP over all outputs gives the expected optimum."""
 
 import threading
 import warnings
@@ -46,7 +46,7 @@ WALKED = {**EXACT, **RATED, **SUMMED, "gdmm": lambda: "gdmm"}
 MODELS = [*CASES, *TREES, *GRAPHS, *PARTS, *SETS, *RANKINGS, *EDGES, *OBSERVED]
 FORMULATIONS = [Formulation(hinge, rescaling) for hinge in HINGES for rescaling in RESCALINGS]
 
-# Where the optimum is out of reach, what is left, and why: (hinge, rescaling) -> cases.
+# Cases without an exact argmax, and the reason: (hinge, rescaling) -> cases.
 SEARCHED = {
     ("max", "slack"): {
         "grammar-spans": "sums of many values: Delta (1 + <w, psi>) is searched and bounded",
@@ -65,7 +65,7 @@ SEARCHED = {
     ("sum", "margin"): {"grammar": "violated trees are too many to list: a lower bound alone"},
     ("sum", "slack"): {"grammar": "as for margin rescaling"},
 }
-# What is refused, with the words that say so.
+# Refused combinations, with the error message.
 REFUSED = {
     "sum": (
         ("tree", "ranking", "edges", "second"),
@@ -79,13 +79,13 @@ REFUSED = {
 
 
 def kind_of(solver):
-    """The class of a solver of the walk; None for "auto"."""
+    """Return the class of a solver; None for "auto"."""
     made = WALKED[solver]()
     return solvers.SOLVERS.get(made) if isinstance(made, str) else type(made)
 
 
 def walk():
-    """Every solver in every formulation that it declares, over every model."""
+    """Yield every solver in every formulation that it declares, over every model."""
     for solver in WALKED:
         declared = FORMULATIONS if solver == "auto" else kind_of(solver).formulations
         for form, name in product(declared, MODELS):
@@ -115,7 +115,7 @@ def test_every_solver_solves_what_it_declares(seed, solver, hinge, rescaling, na
         svm = fit(case, WALKED[solver](), relative, hinge=hinge, max_passes=limit)
     certificate = svm.certificate_
     assert any("gap" in str(w.message) for w in caught) == (not certificate.converged)
-    if solver == "gdmm":  # its multipliers are marginals
+    if solver == "gdmm":  # the multipliers of GDMM are marginals
         assert_relaxed(case, svm)
     else:
         assert_truthful(case, svm, searched)
@@ -127,7 +127,7 @@ def test_every_solver_solves_what_it_declares(seed, solver, hinge, rescaling, na
 
 
 def assert_relaxed(case, svm):
-    """The optimum where the linear relaxation is tight; else that of the relaxation, which is no less."""
+    """Assert the optimum, or the optimum of the linear relaxation, which is larger if it is not tight."""
     relaxed = case.optimum.value
     if case.kind != "chain":
         relaxed = relaxed_optimum(svm.model_.bind(case.X, case.Y).factors, case.budgets)
@@ -155,7 +155,7 @@ def test_pair_steps_reach_the_optimum_for_small_and_large_c(seed, solver, C):
     assert_truthful(case, svm)
 
 
-# Streaming makes one pass, whatever it may take: its own suite asks for more.
+# Streaming makes only one pass; its own tests ask for more.
 @pytest.mark.parametrize("name", ["multiclass-cost-dense", "chain-mean-weights"])
 @pytest.mark.parametrize("solver", [name for name in RATED if name != "streaming"])
 def test_rated_solvers_get_somewhere(seed, solver, name):
@@ -189,7 +189,7 @@ def test_history_is_made_of_equal_columns_that_only_grow(seed, solver, name):
     assert len(columns["gap"]) >= 1
     for key in ("seconds", "passes", "oracle_calls"):
         assert (np.diff(columns[key]) >= 0).all(), key
-    for key in ("primal", "gap"):  # best certified so far
+    for key in ("primal", "gap"):  # these report the best certified value so far
         finite = columns[key][np.isfinite(columns[key])]
         assert (np.diff(finite) <= 1e-12).all(), key
     assert columns["oracle_calls"][-1] <= certificate.oracle_calls
@@ -289,7 +289,7 @@ def test_no_warning_when_converged(seed, solver):
 def test_budget_of_passes_is_kept(seed, solver):
     case = make_case("multiclass-cost-dense", seed)
     svm = quietly(lambda: fit(case, EVERY[solver](), relative=1e-13, max_passes=3))
-    assert svm.certificate_.oracle_calls <= 6 * len(case.Y)  # three passes and certificates
+    assert svm.certificate_.oracle_calls <= 6 * len(case.Y)  # three passes plus the certificates
     assert_truthful(case, svm)
 
 

@@ -1,4 +1,4 @@
-"""Every model, with every option, learns from chunks what it learns from all data, or says why it cannot."""
+"""Every model, with every option, learns the same from chunks as from all data, or raises an error."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def matrix(d):
     return A @ A.T + np.eye(d)
 
 
-# Settings of an estimator, for d weights.
+# Settings of an estimator with d weights.
 OPTIONS = {
     "plain": lambda d: {},
     "slack": lambda d: {"rescaling": "slack"},
@@ -35,16 +35,16 @@ OPTIONS = {
     "nonnegative": lambda d: {"nonnegative": np.arange(d) % 2 == 0},
     "free": lambda d: {"prior": (0.0, np.where(np.arange(d) == d - 1, np.inf, 1.0))},
 }
-# What cannot be learnt from chunks: what is said, and the reason as docs/data.md has it.
+# Combinations that cannot learn from chunks: the error message, and the reason as in docs/data.md.
 REFUSED = {
     "whole-sample": ("one slack for all examples", "One slack ties all examples together"),
     "kernel": ("sum over all examples", "w is a sum over all examples"),
     "joint-kernel": ("sum over all examples", "w is a sum over all examples"),
     "free": ("sum a psi = 0 over all examples", "multipliers of all examples together"),
 }
-# Models that the first chunk makes ready need this many examples in it.
+# The first chunk needs this many examples to initialise these models.
 FIRST = {"kernel-rank": 3, "grammar": 6}
-SEARCHED = ("slack", "sum")  # the argmax may be a search, whose ceilings depend on the way
+SEARCHED = ("slack", "sum")  # the argmax may be a search, whose upper bounds depend on the path
 
 HIDDEN = ("latent", "latent-chain", "bags", "partial")
 
@@ -53,7 +53,7 @@ options = pytest.mark.parametrize("option", OPTIONS)
 
 
 def settings_for(name, option, seed):
-    """A fresh estimator with an option and its data; None where it has no such parameter."""
+    """Return a fresh estimator with an option, and its data; None if it lacks the parameter."""
     fit = FITS[name](seed)
     d = len(clone(fit.svm).fit(fit.X, fit.Y).weights())
     given = OPTIONS[option](d)
@@ -69,7 +69,7 @@ def in_chunks(X, Y, first, size):
 
 
 def tight(model, X, Y, option):
-    """A budget in which a few of these examples find room at a time."""
+    """Return a budget that holds only a few of these examples at a time."""
     layout, every = layout_of(model, X), np.arange(len(Y))
     part = Part(layout, *layout.copy(X, portable(model, Y), every), every, np.ones(len(Y)))
     listed = 36 * len(getattr(model, "classes_", ())) if option == "sum" else 0
@@ -77,7 +77,7 @@ def tight(model, X, Y, option):
 
 
 def solves_in_memory(svm, X, Y):
-    """Why the same parameters are refused for arrays; empty where they are not."""
+    """Return the error message for the same parameters with arrays; empty if they are accepted."""
     try:
         quietly(lambda: clone(svm).set_params(tol=1.0).fit(X, Y))
     except (ValueError, TypeError) as error:
@@ -86,7 +86,7 @@ def solves_in_memory(svm, X, Y):
 
 
 def best(svm, X, Y):
-    """Bounds of the optimum of the fitted model on all data, from arrays."""
+    """Return certified bounds of the optimum of the fitted model on all data, from arrays."""
     problem = svm.problem_of(svm.examples_at(X, Y, None, None), svm.example_weights(Y, None))
     solver = make_solver("auto", svm._formulation(), problem, svm._asks_for())
     return train(problem, solver, tol=svm.tol, max_passes=1e6, random_state=0).certificate
@@ -96,19 +96,18 @@ def assert_same_optimum(own, other, option):
     assert own.dual <= own.primal * (1 + 1e-12)
     assert max(own.dual, other.dual) <= min(own.primal, other.primal) * (1 + 1e-9)
     if own.exact and own.converged:
-        open_by = max(own.primal - own.dual, other.primal - other.dual)  # tol allows that much
+        # tol allows this difference
+        open_by = max(own.primal - own.dual, other.primal - other.dual)
         assert own.primal == pytest.approx(other.primal, rel=2e-6, abs=open_by + 1e-9)
         assert own.gap <= own.tol
-    elif (
-        own.status == "cache full"
-    ):  # the outputs of the solution do not fit into it: said, and proven so far
+    elif own.status == "cache full":  # the outputs of the solution exceed the cache
         assert own.gap > own.tol
     else:
         assert option in SEARCHED
 
 
 def refused(name, option):
-    """A pattern of what is said, and the reasons."""
+    """Return a pattern for the error message, and the reasons."""
     found = [REFUSED[key] for key in (name, option) if key in REFUSED]
     return ["|".join(said for said, _ in found), *(why for _, why in found)] if found else []
 
@@ -161,10 +160,8 @@ def test_chunks_one_by_one_bound_the_optimum(name, option, seed):
         with pytest.raises((ValueError, TypeError)):
             learn()
         return
-    quietly(learn)  # all of them find room
-    if (
-        name in HIDDEN
-    ):  # completed when they came: the problem of other completions has another optimum
+    quietly(learn)  # the cache holds all examples
+    if name in HIDDEN:  # completions are fixed per chunk, so the optimum differs
         assert mm.certify(svm, X, Y).dual <= best(svm, X, Y).primal * (1 + 1e-9)
         return
     assert_same_optimum(svm.certificate_, best(svm, X, Y), option)
@@ -185,7 +182,7 @@ def test_rounds_over_chunks_begin_as_those_over_arrays(name, seed):
         own = clone(svm).set_params(solver=solver, warm_start=True)
         own.coef_ = begin
         paths.append(quietly(lambda own=own, data=data: own.fit(*data)).objective_path_)
-    # The first round is one convex problem; later ones may part ways where completions are equally good.
+    # The first round is one convex problem; later rounds may differ if completions tie.
     assert paths[0][0] == pytest.approx(paths[1][0], rel=1e-5)
     assert all((np.diff(path) <= 1e-6 * path[0]).all() for path in paths)
 

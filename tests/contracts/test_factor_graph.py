@@ -17,11 +17,11 @@ METHODS = ("auto", "lp", "milp")
 
 
 def doubled(case):
-    """The same graphs with every edge given twice, in both directions."""
+    """Return the same graphs with every edge given twice, once in each direction."""
     return case.replace(X=[(x[0], np.concatenate([x[1], x[1][:, ::-1]])) for x in case.X])
 
 
-# The model
+# The model.
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -108,7 +108,7 @@ def test_node_weights(generator):
     assert svm.certificate_.converged
 
 
-# Loops
+# Graphs with cycles.
 
 
 @pytest.mark.parametrize("rescaling", ["margin", "slack"])
@@ -122,7 +122,7 @@ def test_the_certificate_holds_on_loops(generator, solver, inference, rescaling)
     quietly(lambda: svm.set_params(max_passes=60).fit(case.X, case.Y))
     certificate = svm.certificate_
     primal = primal_objective(case.blocks, case.budgets, svm.coef_)
-    assert certificate.exact  # proven, whether or not it converged
+    assert certificate.exact  # exact, whether or not it converged
     assert certificate.primal >= primal - 1e-9
     assert certificate.dual <= case.optimum.primal * (1 + 1e-9)
     assert certificate.converged == (certificate.gap <= certificate.tol)
@@ -151,7 +151,7 @@ def test_attracting_weights_train_by_cuts(generator):
 
 
 def test_an_inexact_argmax_is_told(generator):
-    # Frustrated links of three labels: the relaxation is not tight at this w, so the ceiling stays above.
+    # Frustrated links of three labels: the relaxation is not tight at this w, so its bound is not reached.
     edges = np.array([(a, b) for b in range(5) for a in range(b)])
     X = [(np.zeros((5, 1)), edges)]
     model = models.FactorGraph("potts", inference="lp", classes=[0, 1, 2])

@@ -1,4 +1,4 @@
-"""Priors, non-negative weights, the summed error, graphs and GDMM together: each meets its own optimum."""
+"""Combinations of priors, non-negative weights, the summed error, graphs and GDMM reach their optimum."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,8 @@ SUMMED = ("sdcd", "one-slack", "n-slack")
 
 
 def one_by_one(case):
-    """Each output of an example as an example of its own, beside the true one: the summed error as maxima."""
+    """Turn the summed error into maxima: each wrong output gets an example, with the true output beside
+    it."""
     blocks, budgets = [], []
     for block, budget in zip(case.blocks, case.budgets, strict=True):
         for offset, vector in zip(block.offsets, block.vectors, strict=True):
@@ -125,7 +126,7 @@ def test_the_summed_error_on_graphs(seed, name, rescaling):
     total = case.budgets.sum()
     svm = quietly(lambda: train(case, tol=1e-4, hinge="sum", max_passes=3000, solver="sdcd"))
     own = primal_value(blocks, budgets, svm.coef_, np.zeros(d), np.eye(d))
-    assert svm.certificate_.primal == pytest.approx(own, rel=1e-7)  # every violator is listed
+    assert svm.certificate_.primal == pytest.approx(own, rel=1e-7)  # the sum lists every violator
     assert svm.certificate_.converged and svm.certificate_.gap <= 1e-4
     assert own - svm.certificate_.dual <= 1e-4 * total * (1 + 1e-6)
 
@@ -137,7 +138,7 @@ def test_the_summed_error_on_graphs(seed, name, rescaling):
     st.booleans(),
 )
 def test_sums_over_labellings_of_a_graph(number, scale, rescaling, loops):
-    """By enumeration, on forests and with cycles."""
+    """The sums equal enumeration, on forests and with cycles."""
     g = fresh(SEED, number)
     X, Y = [], []
     for _ in range(3):
@@ -164,7 +165,7 @@ def test_sums_over_labellings_of_a_graph(number, scale, rescaling, loops):
 
 
 def test_sums_that_are_too_long_have_a_ceiling(seed):
-    """2^40 labellings violate at w = 0: the ceiling is above what the formula gives, and finite."""
+    """All 2^40 labellings violate at w = 0: the upper bound is finite and above the exact sum."""
     g = fresh(seed, 301)
     n = 40
     X = [(g.normal(size=(n, 1)), np.array([(k, k + 1) for k in range(n - 1)] + [(0, n - 1)]))]
@@ -236,7 +237,7 @@ def label_problem(seed, prior, nonnegative=None):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_gdmm_on_sets_of_labels_with_a_prior(seed, generator, kind):
-    """One scale is a matter of the form for sets; several scales are solved by that for graphs."""
+    """With one scale GDMM uses its form for sets of labels, with several scales its form for graphs."""
     prior, mean, covariance = draw(kind, generator, label_problem(seed, None).dimension)
     problem = label_problem(seed, prior)
     optimum = relaxed_optimum(problem.examples.factors, problem.mass, mean, covariance)

@@ -1,4 +1,4 @@
-"""Weights without a regulariser: every solver meets an independent optimum, and proves it."""
+"""Weights without a regulariser: every solver reaches and proves an independent optimum."""
 
 from types import SimpleNamespace
 
@@ -135,11 +135,12 @@ def test_factors_balance_or_say_that_they_cannot(generator):
     factors = balance(rows, a)
     assert (factors >= 0).all() and (factors[:4] == 1).all()
     np.testing.assert_allclose((a * factors) @ rows, 0, atol=1e-12)
-    lonely = balance(np.array([[1.0], [2.0]]), np.ones(2))  # nothing stands against them
+    # both rows have the same sign, so they cannot cancel
+    lonely = balance(np.array([[1.0], [2.0]]), np.ones(2))
     assert lonely is None or not lonely.any()
 
 
-# --- front ends beside LIBSVM --------------------------------------------------------------------
+# --- front ends compared with LIBSVM -----------------------------------------------------------
 
 
 @pytest.mark.parametrize("layout", [np.asarray, sp.csr_matrix])
@@ -190,9 +191,9 @@ def test_multiclass_intercepts_follow_a_shift_of_the_features(generator):
     right = mm.MulticlassSVC(**settings).fit(X + 2.0, y)
     np.testing.assert_allclose(left.coef_, right.coef_, atol=1e-4)
     shift = right.intercept_ + 2.0 * right.coef_.sum(axis=1) - left.intercept_
-    np.testing.assert_allclose(shift, shift[0], atol=1e-3)  # a common shift changes nothing
+    np.testing.assert_allclose(shift, shift[0], atol=1e-3)  # a common shift changes no prediction
     ranked = np.sort(X @ left.coef_.T + left.intercept_, axis=1)
-    clear = ranked[:, -1] - ranked[:, -2] > 1e-2  # the others may tie, to the tolerance
+    clear = ranked[:, -1] - ranked[:, -2] > 1e-2  # the rest may tie, within the tolerance
     assert clear.sum() > 20
     np.testing.assert_array_equal(left.predict(X)[clear], right.predict(X + 2.0)[clear])
 
@@ -203,7 +204,7 @@ def test_a_loss_of_the_whole_sample_takes_free_weights(generator):
     left = mm.BinarySVC(loss="f1", C=5.0, penalized_intercept=False, tol=1e-6).fit(X, y)
     right = mm.BinarySVC(loss="f1", C=5.0, penalized_intercept=False, tol=1e-6).fit(X + 1.0, y)
     assert left.certificate_.primal == pytest.approx(right.certificate_.primal, abs=2e-5)
-    # With one block the multipliers that can be mended are few: the dual may stay behind, never ahead.
+    # With one block few multipliers can be repaired, so the dual may lag behind the optimum.
     assert left.certificate_.dual <= right.certificate_.primal + 1e-9
     assert right.certificate_.dual <= left.certificate_.primal + 1e-9
 
@@ -218,7 +219,7 @@ def test_penalized_intercept_is_checked(generator):
 
 
 def test_cuts_under_another_mean_keep_what_they_say(generator):
-    """Offsets and pulls are those from the new mean: b + <g, m> and <g, center - m>."""
+    """Offsets and pulls are recomputed from the new mean: b + <g, m> and <g, center - m>."""
     d = 4
     before, after = (Prior(generator.normal(size=d), np.ones(d)) for _ in range(2))
     cuts, center = generator.normal(size=(3, d)), generator.normal(size=d)

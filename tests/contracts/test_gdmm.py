@@ -75,15 +75,16 @@ def test_variants_reach_the_optimum(seed, variant):
     ],
 )
 def test_steps_are_those_of_the_twin(seed, options, direction, sweeps, k):
-    if sweeps > 0:  # where a position has no neighbour, they would begin with such a choice
+    if sweeps > 0:  # a position without neighbours would make sweeps start at a tie
         options = options | {"lengths": (3, 2)}
     case = chain_case(fresh(seed, 21), n=5, **options)
     problem = problem_of(case)
-    rho, eta, inner = 0.7, 0.8, 1  # after an exact step two scores tie: more would leave a choice
+    # an exact step makes two scores tie, so a second step would be ambiguous
+    rho, eta, inner = 0.7, 0.8, 1
     twin = GdmmTwin(case, rho, eta, inner, direction, sweeps)
     number = DIRECTIONS.index(direction)
     state = solvers.Gdmm().start(problem, 1e-3, fresh(seed))
-    twin.origin = 0.1 * fresh(seed, 22).normal(size=problem.dimension)  # no two labels tie
+    twin.origin = 0.1 * fresh(seed, 22).normal(size=problem.dimension)  # so that no two labels tie
     state.core.set_origin(twin.origin)
     for _ in range(4):
         if k > 0:
@@ -109,13 +110,14 @@ def test_best_pair_is_that_of_all_pairs(data):
     model = models.Chain(classes=range(K))
     model.initialize(X, Y)
     state = solvers.Gdmm().start(mm.Problem(model.bind(X, Y)), 1e-3, generator).core
-    if data.draw(st.booleans()):  # else a look at all pairs of so few labels, by vectors
+    if data.draw(st.booleans()):  # else it compares all pairs of few labels, with vectors
         state.order_pairs()
     for _ in range(10):
         w = generator.normal(size=model.size_joint_feature)
-        A = model.unpack(w)["transitions"]  # a view
+        A = model.unpack(w)["transitions"]  # a view of w
         A[generator.uniform(size=A.shape) < data.draw(st.sampled_from([0.0, 0.5, 0.97]))] = 0.0
-        A -= data.draw(st.sampled_from([0.0, 3.0])) * (A != 0)  # gains, or losses alone
+        # positive and negative, or only negative
+        A -= data.draw(st.sampled_from([0.0, 3.0])) * (A != 0)
         (left, m), (right, n) = (drawn_messages(data.draw, K, generator) for _ in range(2))
         table, rho = A.copy(), 0.5
         table[left] -= rho * m[:, None]
@@ -126,7 +128,7 @@ def test_best_pair_is_that_of_all_pairs(data):
             assert table[y, z] == pytest.approx(score, abs=1e-12)
 
 
-@pytest.mark.parametrize("K", [20, 80])  # by vectors; in order
+@pytest.mark.parametrize("K", [20, 80])  # the search by vectors; the sorted search
 def test_searches_find_what_a_look_at_all_pairs_finds(seed, K):
     generator = fresh(seed, 23)
     X = [generator.normal(size=(5, 4)) for _ in range(15)]
@@ -151,14 +153,14 @@ def test_every_feasible_point_is_below_the_optimum(seed, name):
     for _ in range(12):
         solver.step(problem, state)
         w, support = solver.solution(problem, state)
-        # dual_objective refuses multipliers that are negative or do not sum to the mass.
+        # dual_objective raises if multipliers are negative or do not sum to the mass.
         assert problem.dual_objective(support) <= case.optimum.value * (1 + 1e-9)
         assert problem.objective(w) >= case.optimum.value * (1 - 1e-9)
         assert state.dual <= case.optimum.value * (1 + 1e-9)
 
 
 def test_sweeps_do_not_come_to_rest_far_from_the_optimum(seed):
-    """With whole steps of the multipliers between sweeps the gap stayed at ten times tol."""
+    """Regression: with full steps of the multipliers between sweeps the gap stalled at ten times tol."""
     generator, K, symbols = fresh(seed, 24), 200, 12
     after, shown = generator.permutation(K), generator.integers(0, symbols, K)
     X, Y = [], []

@@ -1,4 +1,4 @@
-"""GDMM on factor graphs: the dense QP on forests, the linear relaxation elsewhere, and what it keeps."""
+"""GDMM on factor graphs: the dense QP on forests, the linear relaxation on other graphs, kept outputs."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def bound(case):
 
 
 def loopy(seed, n=5, labels=3, nodes=4, pairwise="full"):
-    """Examples with cycles whose linear relaxation is not tight."""
+    """Return examples with cycles whose linear relaxation is not tight."""
     g = fresh(seed, 41)
     X, Y = [], []
     for _ in range(n):
@@ -59,7 +59,7 @@ def test_forests_agree_with_bcfw_and_the_relaxed_qp(seed):
     case = make_case("graph-forest-symmetric", seed)
     _, examples = bound(case)
     reference = relaxed_optimum(examples.factors, case.budgets)
-    assert reference == pytest.approx(case.optimum.value, rel=1e-6)  # tight
+    assert reference == pytest.approx(case.optimum.value, rel=1e-6)  # the relaxation is tight
     bcfw = fit(case, solvers.BCFW(pairwise=True), relative=1e-6)
     gdmm = fit(case, "gdmm", relative=1e-6, max_passes=50_000)
     assert gdmm.certificate_.primal == pytest.approx(bcfw.certificate_.primal, rel=1e-5)
@@ -78,7 +78,7 @@ def test_optimum_of_the_linear_relaxation(seed, make):
     assert svm.certificate_.dual <= reference * (1 + 1e-6)
     assert svm.certificate_.primal >= reference * (1 - 1e-6)
     assert "linear relaxation" in str(svm.certificate_)
-    # The problem with labellings has an optimum no higher, and P of these weights no more than the bound.
+    # The exact optimum is not above that of the relaxation, and P of these weights is not above the bound.
     exact = mm.StructuralSVM(model, C=0.5, solver="sda", tol=1e-6, random_state=0)
     quietly(lambda: exact.fit(X, Y))
     assert exact.certificate_.dual <= reference * (1 + 1e-6)
@@ -86,7 +86,7 @@ def test_optimum_of_the_linear_relaxation(seed, make):
 
 
 def test_relaxed_and_exact_optimum_differ_somewhere(seed):
-    """Else the tests above would not tell the two problems apart."""
+    """If the two optima were always equal, the tests above could not tell the problems apart."""
     for number in range(20):
         model, X, Y = loopy(seed + number, n=3, labels=2, nodes=5)
         model.initialize(X, Y)
@@ -134,7 +134,7 @@ def test_certify_and_warm_start(seed):
 def test_assert_truthful_on_forests(seed):
     case = make_case("graph-forest-symmetric", seed)
     svm = fit(case, "gdmm", relative=1e-3, max_passes=3000)
-    del svm.model_.classes_  # multipliers here are marginals, not labellings
+    del svm.model_.classes_  # the check must not decode labels, since the multipliers are marginals
     assert_truthful(case, svm)
 
 
@@ -192,25 +192,25 @@ def test_a_link_that_is_not_listed_is_that_of_separate_moves(seed):
     ]
     np.testing.assert_allclose(sums[0][1], sums[1][1], atol=1e-12)
     assert sums[0][0] == pytest.approx(sums[1][0])
-    p[0] = np.where(np.arange(3) == s, 0.2, 0.4)  # together they leave more than there is
+    p[0] = np.where(np.arange(3) == s, 0.2, 0.4)  # the sum of the marginals would exceed the mass
     with pytest.raises(ValueError, match="not listed"):
         examples.combine(every, one, Marginals(*nodes, p.ravel(), *empty))
 
 
 def test_only_active_nodes_are_kept(seed):
-    """Nodes that never matter take no memory: links are kept between nodes that both left their labels."""
+    """Nodes that stay at their labels take no memory; a link is kept only if both of its nodes left."""
     model, X, Y = loopy(seed, n=30, labels=2, nodes=8)
     svm = mm.StructuralSVM(model, C=1e-3, solver=solvers.Gdmm(grow=1), tol=1e-3, max_passes=3)
     quietly(lambda: svm.fit(X, Y))
     kept = svm.support_.outputs
     per_block = np.bincount(kept.node_blocks, minlength=30)
-    assert per_block.max() <= 3  # one a pass
+    assert per_block.max() <= 3  # at most one per pass
     links = np.bincount(kept.link_blocks, minlength=30)
     np.testing.assert_array_equal(links, per_block * (per_block - 1) // 2)
 
 
 def test_soft_constraints_are_another_problem(seed):
-    """Without the step of the multipliers the penalty alone holds factors together: Soft-BCFW."""
+    """Without steps of the multipliers only the penalty holds factors together: Soft-BCFW."""
     model, X, Y = loopy(seed)
     duals = {}
     for rho in (0.3, 30.0):

@@ -1,4 +1,4 @@
-"""GDMM on sets of labels: optimum of the linear relaxation, joint oracle, step of a link, what is kept."""
+"""GDMM on sets of labels: optimum of the linear relaxation, joint oracle, step of a link, kept outputs."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def triples(g):
 
 
 def exclusive(g, n=12, labels=5):
-    """One label each: weights of pairs repel."""
+    """Return examples with exactly one label each, so that pairs of labels repel."""
     X = g.normal(size=(n, 4))
     return X, np.eye(labels, dtype=int)[(X @ g.normal(size=(4, labels))).argmax(axis=1)]
 
@@ -50,7 +50,8 @@ def test_optimum_of_the_linear_relaxation(seed, make, C):
     assert isinstance(state, LabelState)
     for number in range(1500):
         report = solver.step(problem, state)
-        assert report.dual <= optimum * (1 + 1e-6)  # at every step, and it is that of the support
+        # holds at every step, for the dual of the support
+        assert report.dual <= optimum * (1 + 1e-6)
         if number % 300 == 0:
             _, support = solver.solution(problem, state)
             assert problem.dual_objective(support) == pytest.approx(report.dual, rel=1e-9, abs=1e-9)
@@ -63,7 +64,7 @@ def test_optimum_of_the_linear_relaxation(seed, make, C):
 @pytest.mark.parametrize("make", DATA)
 @pytest.mark.parametrize("passes", [0, 1, 4, 40])
 def test_ceilings_are_a_proof_in_every_state(seed, make, passes):
-    """Against the linear program: messages of active pairs, and purses for all others, bound each example."""
+    """The bounds from messages of active pairs and payments for the others hold; an LP checks them."""
     problem = problem_of(*make(fresh(seed, 69)), 0.7, bias=1.0)
     _, state = trained(problem, passes, seed, inner=1)
     w = state.core.weights()
@@ -81,7 +82,7 @@ def test_the_audit_is_that_of_the_twin(seed, make, passes):
     problem = problem_of(X, Y, 0.7, bias=1.0)
     _, state = trained(problem, passes, seed, inner=1)
     labels, stored = Y.shape[1], state.core.prices()
-    ends = np.transpose(np.triu_indices(labels, 1))  # of the pairs, in the order of coef_
+    ends = np.transpose(np.triu_indices(labels, 1))  # the ends of the pairs, in the order of coef_
     w = state.core.weights() + 0.1 * fresh(seed, 72).normal(size=problem.dimension)
     weights = w[: -len(ends)].reshape(labels, -1)
     pairs = np.zeros((labels, labels))
@@ -96,14 +97,14 @@ def test_the_audit_is_that_of_the_twin(seed, make, passes):
 @pytest.mark.parametrize("make", DATA)
 @pytest.mark.parametrize("options", [{}, {"partitions": 3}, {"search": "exhaustive"}, {"grow": 1}])
 def test_audits_leave_nothing_out(seed, make, options):
-    """The bound covers all pairs and labels: if it closes on the dual, nothing that gains is not active."""
+    """The bound covers all pairs and labels: if it meets the dual, no inactive pair or label gains."""
     problem = problem_of(*make(fresh(seed, 70)), 0.7, bias=1.0)
     solver, state = trained(problem, 1500, seed, **options)
     w, support = solver.solution(problem, state)
     bound = problem.objective(w, state.core.ceilings())
     dual = problem.dual_objective(support)
     assert dual <= bound * (1 + 1e-9) and bound - dual <= 2e-4 * dual
-    # and prices of nothing at all are a bound as well, only a loose one
+    # A bound without any prices is valid too, but looser.
     none = [np.empty(0, kind) for kind in (np.int64, np.int32, float, float)]
     loose = core.label_ceilings(problem.examples.core, w, *none)
     assert (loose >= problem.relaxed_bounds(w)[1] - 1e-9).all()
@@ -148,7 +149,7 @@ def test_trees_of_pairs_and_no_pairs_are_solved_exactly(seed):
 
 
 def test_only_a_joint_move_gains(seed):
-    """Two labels at their truth, of which neither gains alone: the joint oracle is what moves them."""
+    """Neither of two labels gains by leaving the truth alone; the joint oracle moves them together."""
     for number in range(20):
         X, Y = attractive(fresh(seed + number, 54), n=30)
         if moved_together(problem_of(X, Y, 0.5), seed):
@@ -157,7 +158,7 @@ def test_only_a_joint_move_gains(seed):
 
 
 def moved_together(problem, seed):
-    """Whether some pair has left the truth together, though both of its labels lose by leaving alone."""
+    """Return whether a pair left the truth although both of its labels lose by leaving alone."""
     solver, state = trained(problem, 600, seed)
     w, support = solver.solution(problem, state)
     marginals, factors = support.outputs, problem.examples.factors
@@ -172,7 +173,7 @@ def moved_together(problem, seed):
 
 
 def gain_alone(factors, w, block, y, label):
-    """Loss and score that a label gains by leaving the truth on its own."""
+    """Return the loss and score that a label gains by leaving the truth alone."""
     other = np.array(y)
     other[label] = 1 - other[label]
     scores = [w @ factors.joint_feature(int(block), labels) for labels in (other, y)]
@@ -181,7 +182,7 @@ def gain_alone(factors, w, block, y, label):
 
 @pytest.mark.parametrize("make", DATA)
 def test_the_joint_oracle_equals_a_search_of_all_pairs(seed, make):
-    """At any state, and so with rows whose order is old; and once more with rows sorted on the way."""
+    """The oracle is right in every state, both with an outdated order of the rows and with sorted rows."""
     problem = problem_of(*make(fresh(seed, 55)), 0.5, bias=1.0)
     solver = solvers.Gdmm(inner=1)
     state = solver.start(problem, 1e-3, np.random.default_rng(seed))
@@ -213,7 +214,7 @@ def test_the_joint_oracle_looks_at_few_pairs(seed):
 
 
 def test_the_step_of_a_link_is_exact(seed):
-    """Against a general solver, over the four masses of a link."""
+    """The step agrees with a general solver over the four masses of a link."""
     g = fresh(seed, 57)
     for _ in range(60):
         m, rho = g.uniform(0.1, 3), 10 ** g.uniform(-2, 2)
@@ -237,7 +238,7 @@ def test_the_step_of_a_link_is_exact(seed):
 
 
 def test_links_that_say_nothing_are_not_kept(seed):
-    """Labels that leave the truth one at a time need no link, though each two of them have a weight."""
+    """Labels that leave the truth one at a time need no link, although every pair has a weight."""
     g = fresh(seed, 58)
     X = g.normal(size=(40, 6))
     Y = (X @ g.normal(size=(6, 10)) > 1).astype(int)
@@ -271,7 +272,7 @@ def test_warm_start_goes_on(seed):
 
 
 def test_inputs_agree(seed):
-    """Dense and sparse rows, single and double precision."""
+    """Dense and sparse rows, in single and double precision, give the same dual."""
     X, Y = independent(fresh(seed, 61), n=20)
     X = np.round(X, 2)
     duals = []
@@ -299,11 +300,11 @@ def test_grow_limits_the_labels_of_a_visit(seed):
     X, Y = independent(fresh(seed, 62), n=30, labels=8)
     problem = problem_of(X, Y, 1e-3)
     _, state = trained(problem, 3, seed, tol=1e-3, grow=1)
-    assert np.bincount(state.core.repaired()[0], minlength=30).max() <= 3  # one a pass
+    assert np.bincount(state.core.repaired()[0], minlength=30).max() <= 3  # at most one per pass
 
 
 def test_soft_constraints_are_another_problem(seed):
-    """Without the step of the multipliers the penalty alone holds factors together: Soft-BCFW."""
+    """Without steps of the multipliers only the penalty holds factors together: Soft-BCFW."""
     problem = problem_of(*attractive(fresh(seed, 63), n=20), 0.5)
     optimum = relaxed_optimum(problem.examples.factors, problem.mass)
     duals = {rho: trained(problem, 800, seed, rho=rho, eta=0.0)[1].core.dual() for rho in (0.03, 3)}

@@ -1,4 +1,4 @@
-"""Algorithms 2 and 3 of the paper as printed: the steps of their twins, and the optimum."""
+"""Algorithms 2 and 3 in the paper's form: the steps of their twins, and the optimum."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def problem_of(case, prior=None):
 )
 def test_algorithm_2_steps_as_its_twin(seed, options):
     case = chain_case(fresh(seed, 311), n=4, **options)
-    # A mean keeps labels from having the same score: which of these is taken would be a matter of rounding.
+    # A mean prevents ties between labels, which rounding would decide.
     mean = 0.1 * fresh(seed, 316).normal(size=case.truth.size_joint_feature)
     problem = problem_of(case, (mean, 1.0))
     solver = solvers.Gdmm(printed=True, rho=0.7, eta=0.8, search="exhaustive")
@@ -47,7 +47,7 @@ def test_algorithm_2_steps_as_its_twin(seed, options):
 
 
 def test_algorithm_2_drops_bases(seed):
-    """Else "until a non-drop step" would not be tried."""
+    """Check that drop steps occur; else the inner "until" would not be tested."""
     case = chain_case(fresh(seed, 312), n=4, lengths=(3, 2))
     problem = problem_of(case)
     state = PRINTED.start(problem, 1e-3, fresh(seed))
@@ -83,7 +83,7 @@ def test_algorithm_3_steps_as_its_twin(seed, name):
 
 
 def test_q_max_bounds_the_curvature_of_every_factor(seed):
-    """By the eigenvalues of each factor's Hessian."""
+    """The bound is above the largest eigenvalue of each factor's Hessian."""
     for name in ("graph-forest-symmetric", "multilabel-all-csr"):
         problem = problem_of(make_case(name, seed))
         state = PRINTED.start(problem, 1e-3, fresh(seed))
@@ -120,7 +120,7 @@ def test_options_of_other_forms_are_refused(seed):
         fit(case, PRINTED, nonnegative=[0])
 
 
-# Priors and bounds in the metric of the core, by the optimum that another solver proves.
+# Priors and bounds in the metric of the core; another solver proves the optimum.
 GIVEN = {
     "scales": lambda d: {"prior": (0.1, np.linspace(0.5, 2.0, d))},
     "bound": lambda d: {"nonnegative": np.arange(0, d, 2)},

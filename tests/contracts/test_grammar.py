@@ -1,4 +1,4 @@
-"""Grammar against brute force over all trees, and through what every built-in model can do."""
+"""Grammar against brute force over all trees, and with every feature of built-in models."""
 
 import warnings
 
@@ -31,11 +31,11 @@ def case(request, seed):
     return make_case(request.param, seed)
 
 
-# The oracle
+# The oracle.
 
 
 def test_the_oracle_at_the_truth_is_the_second_best_tree(case):
-    # Weights that make the true trees the best: the zero-one oracle must look behind them.
+    # These weights make the true trees the best, so the zero-one oracle must find the second best.
     model, truth = prepared(case), case.truth
     for x, y in zip(case.X, case.Y, strict=True):
         w = 0.3 * truth.joint_feature(x, y)
@@ -92,7 +92,7 @@ def test_only_derivations_are_known(case):
                 examples.combine(here, np.ones(1), bad)
 
 
-# Solvers and what belongs to a fit
+# Solvers, and operations on a fit.
 
 
 @pytest.mark.parametrize("solver", ["proximal", "one-slack", "n-slack"])
@@ -209,7 +209,7 @@ def test_horizontal_none_derives_exactly_the_phrases_seen():
     assert [str(tree) for tree, _ in found] == ["(S (a 1) (b 2) (b 2) (c 3))"]
 
 
-# Binarisation and words
+# Binarisation and words.
 
 
 def test_binarisation_by_hand():
@@ -250,13 +250,14 @@ def test_rare_words_share_signatures_and_unknown_words_fall_back():
     names = lexicon.names()
     assert list(lexicon.words) == ["man", "the"]
     assert names[lexicon.terminal("walking", False)] == "<lower ~ing>"
-    assert names[lexicon.terminal("singing", False)] == "<lower ~ing>"  # never seen
-    assert names[lexicon.terminal("dog", False)] == "<lower>"  # its finer looks were seen once
+    assert names[lexicon.terminal("singing", False)] == "<lower ~ing>"  # not in the training data
+    # its finer classes were seen only once
+    assert names[lexicon.terminal("dog", False)] == "<lower>"
     assert names[lexicon.terminal("19", False)] == UNKNOWN
     tagged = [[(w, w[0].upper()) for w in sentence] for sentence in sentences]
     rules = lexicon.lexical_rules(tagged)
     tags = {tag for t, tag in rules if t == lexicon.terminal("Zoe", False)}
-    assert tags == {"W", "T", "D", "1"}  # of all rare words
+    assert tags == {"W", "T", "D", "1"}  # the tags of all rare words
     assert ("W" in {tag for t, tag in rules if names[t] == "<lower>"}) and len(lexicon) == len(
         names
     )

@@ -1,4 +1,4 @@
-"""FactorGraph: several types of nodes, constraints, and bad input, which is named."""
+"""FactorGraph: several types of nodes, constraints, and bad input, whose place the error names."""
 
 from itertools import pairwise, product
 
@@ -13,11 +13,11 @@ from maxmargin import losses, models
 from maxmargin.models.constraints import AtLeast, AtMost, Fixed, Forbidden
 from reference.cases import graph_case
 
-# Several types of nodes
+# Several types of nodes.
 
 
 def typed_case(generator, n=4):
-    """Words with three tags and two features, sentences with two classes and one feature."""
+    """Return words with three tags and two features, and sentences with two classes and one feature."""
     X, Y = [], []
     for _ in range(n):
         words = int(generator.integers(1, 4))
@@ -45,7 +45,7 @@ def typed_case(generator, n=4):
 
 
 def typed_score(parts, x, y):
-    """<w, Psi> by the names of the parts."""
+    """Return <w, Psi>, computed from the named parts of the weights."""
     nodes, edges, _, types = x
     classes = {"whole": ["no", "yes"], "word": ["D", "N", "V"]}
     rank, total = {"word": 0, "whole": 0}, 0.0
@@ -120,7 +120,7 @@ def test_one_matrix_for_several_types(generator):
     assert left.certificate_.primal == right.certificate_.primal
 
 
-# Constraints
+# Constraints.
 
 
 def test_constraints_at_prediction(generator):
@@ -173,7 +173,7 @@ def test_constraints_that_cannot_be_kept_or_are_none(generator):
         other.predict(np.eye(3), constraints=[AtMost(1, 0)])
 
 
-# Manners
+# Files and the estimator's conventions.
 
 
 def test_files_bring_the_model_back(generator, tmp_path):

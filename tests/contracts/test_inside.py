@@ -1,4 +1,4 @@
-"""Views of weights: their terms add up to the score of every output, whatever the model."""
+"""Views of weights: their terms add up to the score of every output, for every model."""
 
 import warnings
 

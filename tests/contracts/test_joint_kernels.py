@@ -1,4 +1,4 @@
-"""Kernels on pairs of input and output: the same machines as those whose structure is known."""
+"""Kernels on pairs of input and output give the same machines as models of known structure."""
 
 import pickle
 from itertools import pairwise, product
@@ -101,7 +101,7 @@ def test_more_pairs_leave_out_less_and_all_pairs_nothing(seed, basis):
         left.append(svm.model_.basis_.residual)
         bounds.append(svm.certificate_.primal)
     assert left[0] > left[1] > left[2] and left[2] <= 1e-8
-    # a subspace has the optimum of the whole space or a worse one
+    # The optimum over a subspace is not below the optimum over the whole space.
     assert min(bounds) >= exact.certificate_.dual - 1e-9
     assert bounds[2] == pytest.approx(exact.certificate_.primal, rel=1e-5)
 
@@ -188,7 +188,7 @@ def test_what_is_refused(seed, tmp_path):
 
 
 class Cells:
-    """Two classes of sparse matrices."""
+    """A joint kernel on two classes of sparse matrices."""
 
     def outputs(self, x):
         return [0, 1]

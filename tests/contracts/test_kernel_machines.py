@@ -1,4 +1,4 @@
-"""Machines with kernels: files, the manners of scikit-learn, and what is refused."""
+"""Kernel machines: files, conventions of scikit-learn, refused input."""
 
 import pickle
 import warnings
@@ -40,7 +40,7 @@ def same_outputs(a, b):
     return all(np.array_equal(u, v) for u, v in zip(a, b, strict=True))
 
 
-# Prediction and files
+# Prediction and files.
 
 
 @pytest.mark.parametrize("rank", [None, 5])
@@ -59,7 +59,7 @@ def test_prediction_save_and_load(case, tmp_path, generator, rank, kernel):
     loaded = mm.load(tmp_path / "m.safetensors")
     assert same_outputs(loaded.predict(case.X), svm.predict(case.X))
     theirs = loaded.model_.bind(case.X).values(loaded.coef_)
-    np.testing.assert_array_equal(theirs, one.bind(case.X).values(svm.coef_))  # to the bit
+    np.testing.assert_array_equal(theirs, one.bind(case.X).values(svm.coef_))  # bit for bit
     assert mm.objective(loaded, loaded.coef_, case.X, case.Y, C=1.0) == pytest.approx(
         mm.objective(svm, svm.coef_, case.X, case.Y, C=1.0), rel=1e-9
     )
@@ -89,7 +89,7 @@ def test_machine_can_be_fitted_again_after_loading(circles, tmp_path):
 
 
 def tampered(header, arrays):
-    """Ways in which a file may be whole and yet not that of a kernel machine."""
+    """Yield changes that leave a file intact but make it invalid as a kernel machine."""
     yield header, {**arrays, "centres": arrays["centres"][:-1]}
     yield header, {**arrays, "centres": np.full_like(arrays["centres"], np.nan)}
     yield header, {name: array for name, array in arrays.items() if name != "centres"}
@@ -124,7 +124,7 @@ def test_attributes_take_a_kernel(tmp_path):
 
 
 def test_long_sequences_measure_their_moves_by_the_kernel(generator):
-    # at w = 0 all 60 labels are wrong: the linear model adds up so long a move in a table
+    # At w = 0 all 60 labels are wrong: the linear model sums such a long move in a table.
     X = [generator.normal(size=(60, 2)) for _ in range(3)]
     Y = [(x[:, 0] ** 2 + x[:, 1] ** 2 > 1).astype(int).tolist() for x in X]
     found = []
@@ -137,7 +137,7 @@ def test_long_sequences_measure_their_moves_by_the_kernel(generator):
     assert square == pytest.approx(same, rel=1e-5) and square > 100
 
 
-# Manners
+# Conventions of scikit-learn.
 
 
 def test_scikit_learn_protocol(circles):
@@ -181,7 +181,7 @@ def test_check_model_finds_nothing_wrong(case, rank):
     mm.check_model(models.Kernel(built_in(case), "rbf", rank=rank), X, case.Y, n_checks=3)
 
 
-# Bad kernels and bad parameters
+# Bad kernels and bad parameters.
 
 
 def indefinite(A, B):
@@ -189,7 +189,7 @@ def indefinite(A, B):
 
 
 def hidden(A, B):
-    """Minus the linear kernel, with a diagonal that hides it on rows of length 1."""
+    """Return minus the linear kernel; its diagonal looks valid on rows of length 1."""
     return 2.0 * np.all(np.isclose(A[:, None], B[None]), axis=2) - A @ B.T
 
 
@@ -218,7 +218,7 @@ def test_indefinite_kernel_that_a_sample_misses_is_found_in_training(monkeypatch
 
 def test_negative_pivot_is_refused(generator):
     X = generator.normal(size=(12, 2))
-    X /= np.linalg.norm(X, axis=1)[:, None]  # on a circle, where its diagonal is 1
+    X /= np.linalg.norm(X, axis=1)[:, None]  # on the unit circle, where the kernel's diagonal is 1
     with refusal("positive semidefinite", "pivot"):
         pivoted_cholesky(KernelFunction(hidden), X, 12)
 
@@ -319,7 +319,7 @@ def test_variants_of_one_slack_under_a_kernel(case, options):
 
 
 def test_more_labels_than_a_byte_counts(generator):
-    """Labels of two bytes, whose transitions are kept by an index."""
+    """More than 256 labels take two bytes each, and an index stores their transitions."""
     X = [np.eye(3)[[i % 3, (i + 1) % 3]] for i in range(6)]
     Y = [[7 * i, 299 - i] for i in range(6)]
     settings = {"C": 10.0, "tol": 1e-5, "max_passes": 5000, "random_state": 0}

@@ -1,4 +1,4 @@
-"""Rows of a kernel: those in a cache of some bytes, and those of a basis."""
+"""Rows of a kernel, in a cache of limited size or for a basis."""
 
 from itertools import pairwise
 
@@ -27,7 +27,7 @@ def case(request, seed):
     return case_of(request.param, seed)
 
 
-# The cache
+# The cache.
 
 
 @pytest.mark.parametrize("rows", [1, 4, 17])
@@ -58,14 +58,14 @@ def test_cache_never_holds_more_than_its_bytes(generator, threads):
     rows = problem.examples.gram
     assert rows.whole is None
     assert 0 < rows.core.most_bytes <= budget
-    assert rows.core.computed > 7  # some were dropped and rebuilt
+    assert rows.core.computed > 7  # some rows were dropped and recomputed
     exact = problem.dual_objective(state.support())
     state.refresh()
     assert state.dual() == pytest.approx(exact, rel=1e-9)
 
 
 def test_passes_in_random_order_hit_what_is_cached(generator):
-    # to forget the least recently used row would rebuild almost all of them
+    # A least-recently-used policy would recompute almost all rows.
     X, y = generator.normal(size=(90, 8)), generator.integers(3, size=90)
     model = models.Kernel(models.Multiclass(), "rbf", cache_bytes=8 * 90 * 30)
     model.initialize(X, y)
@@ -96,7 +96,7 @@ def test_error_in_a_kernel_function_stops_training_in_any_thread(generator):
         calls = 0
 
         def __call__(self, A, B):
-            if len(A) <= 7 and len(B) == 50:  # a block of the cache
+            if len(A) <= 7 and len(B) == 50:  # the cache asks for such blocks
                 self.calls += 1
                 if self.calls > 3:
                     return np.full((len(A), len(B)), np.nan)
@@ -108,7 +108,7 @@ def test_error_in_a_kernel_function_stops_training_in_any_thread(generator):
             mm.StructuralSVM(model, n_jobs=jobs, tol=1e-6).fit(X, y)
 
 
-# Rank k
+# Rank k.
 
 
 @pytest.mark.parametrize("choice", ["greedy", "random"])
@@ -167,7 +167,7 @@ def test_pivoted_cholesky_factorises_the_matrix(seed, n, rank):
     assert len(set(pivots.tolist())) == len(pivots) == factor.shape[1]
     np.testing.assert_allclose(np.diagonal(K - factor @ factor.T), residual, atol=1e-9)
     np.testing.assert_allclose((factor @ factor.T)[pivots], K[pivots], atol=1e-7)
-    # the projection on the span of the basis, by least squares
+    # The projection on the span of the basis, by least squares.
     P = K[:, pivots] @ np.linalg.pinv(K[np.ix_(pivots, pivots)], rcond=1e-13) @ K[pivots]
     np.testing.assert_allclose(factor @ factor.T, P, atol=1e-5)
 

@@ -1,4 +1,4 @@
-"""Kernels: the linear one is the linear machine, the dense QP judges the others, a full basis is exact."""
+"""Kernels: a linear kernel equals the linear machine, the dense QP checks others, a full basis is exact."""
 
 import copy
 
@@ -47,17 +47,17 @@ RATED = {
 }
 
 
-# The truth: an explicit feature map from the whole kernel matrix
+# The reference: an explicit feature map from the whole kernel matrix.
 
 
 def feature_map(K):
-    """Rows whose inner products are K, by eigenvalues: nothing in common with a Cholesky factor."""
+    """Return rows whose inner products are K, by eigenvalues, independently of Cholesky factors."""
     values, vectors = np.linalg.eigh(K)
     return vectors * np.sqrt(np.maximum(values, 0.0))
 
 
 def explicit(case, kernel):
-    """The case with x replaced by an explicit phi(x), for the kernel as a function of dense rows."""
+    """Return the case with x replaced by an explicit phi(x); the kernel is a function of dense rows."""
     parts = case.truth.examples(case.X)
     rows = np.concatenate([np.atleast_2d(x) for x in parts])
     phi = feature_map(kernel(rows, rows))
@@ -80,7 +80,7 @@ def by_name(options):
     )
 
 
-# A linear kernel is the linear machine
+# A linear kernel equals the linear machine.
 
 
 @pytest.mark.parametrize("rescaling", ["margin", "slack"])
@@ -116,7 +116,7 @@ def test_weights_of_a_linear_kernel_are_those_of_its_expansion(seed):
     np.testing.assert_allclose((A @ case.X).ravel(), linear.coef_, atol=1e-4)
 
 
-# Other kernels against the dense QP
+# Other kernels against the dense QP.
 
 
 @pytest.mark.parametrize("name", NONLINEAR)
@@ -190,11 +190,11 @@ def test_warm_start_goes_on_from_the_multipliers(circles):
     assert svm.certificate_.converged and svm.certificate_.passes < passes
 
 
-# The certificate by definition
+# The certificate by definition.
 
 
 def expanded(case, svm):
-    """The explicit weights of a fitted exact kernel, in the space of `explicit`."""
+    """Return the explicit weights of a fitted exact kernel, in the space of `explicit`."""
     truth = explicit(case, lambda A, B: svm.model_.kernel_(A, B) - svm.model_.kernel_.constant)
     A, rest = svm.model_.split(svm.coef_)
     rows = np.concatenate([np.atleast_2d(x) for x in truth.truth.examples(truth.X)])
@@ -246,7 +246,8 @@ def test_dual_of_the_state_is_the_dual_of_the_definition(case):
     model.initialize(case.X, case.Y)
     problem = Problem(model.bind(case.X, case.Y), case.C)
     state = open_state(problem, 1e-9, np.random.default_rng(0), single=True)
-    assert not state.single  # coefficients and values must fit to the last digits
+    # kernels use double precision, because coefficients and scores must agree exactly
+    assert not state.single
     state.core.recenter(0.4, 2.0)
     for _ in range(3):
         state.visit(problem.active)

@@ -1,4 +1,4 @@
-"""Sets of labels in the linear relaxation: its slacks, its certificate, and who takes GDMM for it."""
+"""Sets of labels in the linear relaxation: slacks, certificates, and when "auto" chooses GDMM."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from reference.cases import fresh
 
 
 def local_polytope_value(counts, unary, links, tables):
-    """The linear relaxation of a pairwise problem of binary nodes, by a general solver."""
+    """Return the optimum of the linear relaxation of a pairwise binary problem, by a general solver."""
     n, links = len(counts), np.reshape(links, (-1, 2))
     rows = np.zeros((n + 4 * len(links), 2 * n + 4 * len(links)))
     right = np.zeros(len(rows))
@@ -29,7 +29,7 @@ def local_polytope_value(counts, unary, links, tables):
 
 @pytest.mark.parametrize("scale", [0.3, 3.0])
 def test_relaxed_slacks_are_those_of_the_linear_relaxation(seed, scale):
-    """By roof duality."""
+    """Roof duality gives the slacks of the linear relaxation."""
     g = fresh(seed, 65)
     X, Y = independent(g, n=8)
     problem = problem_of(X, Y, 1.0)
@@ -46,7 +46,7 @@ def test_relaxed_slacks_are_those_of_the_linear_relaxation(seed, scale):
 
 
 def test_the_relaxation_is_looser_somewhere(seed):
-    """Else the test above would compare labellings alone."""
+    """If no slack differed, the test above would compare labellings only."""
     g = fresh(seed, 68)
     most = 0.0
     for _ in range(15):
@@ -65,7 +65,7 @@ def test_the_certificate_closes_on_the_relaxation(seed):
 
 
 def test_auto_takes_gdmm_for_sets_of_many_labels():
-    """Above 100 labels the argmax of whole sets is left to prediction, unless a regulariser asks for more."""
+    """Above 100 labels with many pairs "auto" trains with GDMM, unless GDMM cannot honour a parameter."""
     generator = np.random.default_rng(0)
     X = generator.normal(size=(12, 3))
     for labels, pairs, solver, options in (
@@ -83,7 +83,7 @@ def test_auto_takes_gdmm_for_sets_of_many_labels():
         assert svm.certificate_.relaxed == (solver == "gdmm")
 
 
-STALLED = {  # a label blocked by others that had left needs the links to all of them in one visit
+STALLED = {  # a blocked label needs the links to all labels that left before, in one visit
     "one at a time": ([[1.0]], [[0, 1]], 1.0, {"grow": 1}),
     "one round": ([[1.0]], [[0, 1]], 1.0, {"inner": 1}),
     "order": ([[-2.0], [1.0], [1.0]], [[0, 0], [0, 0], [1, 0]], 0.5, {}),

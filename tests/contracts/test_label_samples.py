@@ -18,7 +18,7 @@ CASES = [("micro", "margin"), ("micro", "slack"), ("macro", "margin")]
 
 @st.composite
 def samples(draw):
-    """Rows with ties, labels that all occur, and weights."""
+    """Draw rows with ties, labels that all occur, and weights."""
     n, L = draw(st.sampled_from([(2, 2), (3, 2), (2, 3), (4, 2), (3, 3), (5, 1)]))
     number = st.one_of(st.integers(-3, 3).map(float), st.floats(-5, 5, allow_subnormal=False))
     X = np.array(draw(st.lists(number, min_size=2 * n, max_size=2 * n))).reshape(n, 2)

@@ -1,4 +1,4 @@
-"""Chains with many labels: the argmax that follows stored transitions is the full one, for every solver."""
+"""Chains with many labels: the argmax over stored transitions equals the full one, for every solver."""
 
 import numpy as np
 import pytest
@@ -16,19 +16,20 @@ from reference.enumerate import ChainTruth
 from reference.primal_qp import solve_primal
 from reference.strategies import SEED
 
-ALWAYS, NEVER = 1, 10**9  # labels above which stored transitions are followed
+# thresholds on the number of labels for the search over stored transitions
+ALWAYS, NEVER = 1, 10**9
 
 
 @pytest.fixture
 def many(monkeypatch):
-    """Every chain counts as one of many labels."""
+    """Make every chain use the code for many labels."""
     monkeypatch.setattr(chain_module, "MANY_LABELS", ALWAYS)
 
 
 def weights_of(draw, model, generator):
-    """Random weights: transitions mostly zero, some ties, unary scores large or small."""
+    """Draw random weights: transitions mostly zero, some ties, unary scores large or small."""
     w = generator.normal(size=model.size_joint_feature)
-    parts = model.unpack(w)  # views
+    parts = model.unpack(w)  # views of w
     parts["transitions"] *= draw(st.sampled_from([0.1, 1.0, 4.0]))
     share = draw(st.sampled_from([0.0, 0.3, 0.9, 0.98, 1.0]))
     parts["transitions"][generator.uniform(size=parts["transitions"].shape) < share] = 0.0
@@ -58,7 +59,7 @@ def bound(model, X, Y, threshold, monkeypatch):
 @given(data=st.data())
 def test_argmax_of_many_labels_is_the_full_one(data, monkeypatch):
     generator = fresh(SEED, data.draw(st.integers(0, 10**6)))
-    # Few labels; so many that they form groups; sequences so long that ceilings are settled on the way.
+    # Few labels; enough labels to form groups; sequences long enough to raise bounds on the way.
     for labels, longest, repeats in ((40, 9, 5), (600, 9, 1), (20, 400, 1)):
         assert_same_argmax(data.draw, generator, (labels, longest), repeats, monkeypatch)
 
@@ -105,7 +106,7 @@ def test_argmax_of_many_labels_is_that_of_all_outputs(data, monkeypatch):
 
 
 def sparse_problem(generator, K=60, n=25, long=6, C=0.5):
-    """Labels that follow each other by a rule, seen through one-hot inputs that leave a choice."""
+    """Return a problem whose labels follow each other by a rule; one-hot inputs leave a choice of three."""
     X, Y = [], []
     for _ in range(n):
         length = int(generator.integers(1, long))
@@ -131,7 +132,7 @@ def test_index_of_a_state_follows_its_updates(many, generator, single):
         np.testing.assert_allclose(seen, exact, atol=1e-4 if single else 1e-9)
 
 
-@pytest.mark.parametrize("long", [4, 60])  # short moves, and long ones
+@pytest.mark.parametrize("long", [4, 60])  # short and long moves
 def test_gain_of_a_pass_is_the_rise_of_the_dual(many, generator, long):
     problem = sparse_problem(generator, n=8, long=long)
     state = open_state(problem, 1e-3, generator)
@@ -180,7 +181,7 @@ def test_subgradient_is_truthful_with_many_labels(many, seed, prior):
 
 
 def test_bounds_on_transitions_with_many_labels(many, seed):
-    """Clipping changes weights that no step has touched: the index of stored transitions follows."""
+    """Clipping changes weights that no step has touched, so the index of stored transitions must follow."""
     case = chain_case(fresh(seed, 81), n_classes=3, lengths=(3, 2, 4), C=2.0)
     d = case.truth.size_joint_feature
     bound = np.arange(d) >= d - 9
@@ -223,7 +224,7 @@ def test_best_k_and_slack_rescaling_of_many_labels(many, seed):
 
 
 def trained_ahead(problem, solver, batch, passes):
-    """w and the gap after some passes whose searches ran ahead of the updates by at most a batch."""
+    """Return w and the gap after some passes; searches are at most `batch` examples ahead of the updates."""
     state = solver.start(problem, 1e-6, np.random.default_rng(0))
     held = state if hasattr(state, "core") else state.dual
     held.core.ahead = batch
@@ -236,7 +237,7 @@ def trained_ahead(problem, solver, batch, passes):
 
 @pytest.mark.parametrize("solver", [solvers.SDA(), solvers.BCFW(), solvers.Proximal()])
 def test_threads_seek_ahead_and_agree(many, solver):
-    """The same numbers for any number of threads, and the way to the optimum."""
+    """Two and three threads give the same weights; every number of threads brings the gap down."""
     generator = fresh(SEED, 5)
     X = [generator.normal(size=(int(generator.integers(1, 4)), 2)) for _ in range(200)]
     Y = [generator.integers(4, size=len(x)) for x in X]
@@ -248,12 +249,12 @@ def test_threads_seek_ahead_and_agree(many, solver):
         found[jobs, batch], gap = trained_ahead(problem, solver, batch, 40)
         assert 0 <= gap < 0.05
     np.testing.assert_array_equal(found[2, 7], found[3, 7])
-    assert not np.array_equal(found[2, 7], found[1, 7])  # else nothing was sought ahead
-    np.testing.assert_array_equal(found[1, 7], found[2, 0])  # so little work is left to one thread
+    assert not np.array_equal(found[2, 7], found[1, 7])  # else no search ran ahead
+    np.testing.assert_array_equal(found[1, 7], found[2, 0])  # one thread does so little work alone
 
 
 def test_much_work_is_sought_ahead():
-    """Many labels and examples: threads change nothing but the order of searches."""
+    """With many labels and examples, searches run ahead as soon as there are two threads."""
     generator = fresh(SEED, 6)
     X = [generator.normal(size=(8, 2)) for _ in range(6000)]
     Y = [generator.integers(1100, size=8) for _ in X]

@@ -1,4 +1,4 @@
-"""Hidden parts: rounds that never raise the objective, completions that are best, and what is certified."""
+"""Hidden parts: rounds never raise the objective, completions are optimal, the certificate is right."""
 
 import warnings
 
@@ -15,7 +15,7 @@ from maxmargin import models, solvers
 
 
 def mixtures(seed, n=120, layout="dense"):
-    """Two classes of two blobs each, placed like XOR: no single row of weights per class can tell them."""
+    """Two classes of two blobs each, placed like XOR, which one weight vector per class cannot separate."""
     generator = np.random.default_rng(seed)
     corners = np.array([[2, 2], [-2, -2], [2, -2], [-2, 2]], dtype=float)
     blob = generator.integers(4, size=n)
@@ -32,7 +32,7 @@ def latent(parts=2, C=0.1, **settings):
 
 
 def objective_by_definition(svm, w, X, y, weights=None):
-    """F(w) with both maxima by enumeration of class and part."""
+    """F(w), with both maxima by enumeration of class and part."""
     X = np.hstack([X.toarray() if sparse.issparse(X) else X, np.ones((X.shape[0], 1))])
     scores = X @ w.reshape(-1, 3).T
     owner = svm.model_.classes_[svm.model_.owner_]
@@ -44,7 +44,7 @@ def objective_by_definition(svm, w, X, y, weights=None):
 
 
 class HiddenShift:
-    """Two classes; the hidden part is which of two halves of x is looked at. Complete outputs: (y, h)."""
+    """Two classes; the hidden part h selects which half of x counts. Complete outputs are (y, h)."""
 
     def initialize(self, X, Y):
         self.d = len(X[0]) // 2
@@ -139,7 +139,7 @@ def test_parts_win_where_classes_are_mixtures(seed):
 def test_parts_for_one_class_only(seed):
     generator = np.random.default_rng(seed)
     y = np.repeat([0, 1], 60)
-    # The positive class sits on both sides of the negative one.
+    # The positive class lies on both sides of the negative one.
     X = generator.normal(size=(120, 2)) * 0.4
     X[y == 1, 0] += np.where(generator.uniform(size=60) < 0.5, 3.0, -3.0)
     svm = latent({1: 2}, C=1.0).fit(X, y)
@@ -162,7 +162,7 @@ def test_completions_are_the_best_parts_of_the_true_class(seed):
 
 
 def test_threads_complete_the_outputs_too(seed, monkeypatch):
-    """Of every round, of chunks, and of the objective at other weights; the result is that of one thread."""
+    """Threads complete the outputs of rounds and chunks, and give the result of one thread."""
     asked, completer = [], models.Latent.completer
 
     def spied(self, X, Y, n_jobs=1):
@@ -172,7 +172,7 @@ def test_threads_complete_the_outputs_too(seed, monkeypatch):
     monkeypatch.setattr(models.Latent, "completer", spied)
     X, y = mixtures(seed)
     svm = latent(n_jobs=2, tol=1e-6).fit(X, y)
-    assert len(asked) == 1  # for all rounds
+    assert len(asked) == 1  # one completer for all rounds
     latent(n_jobs=2, solver="streaming").partial_fit(X[:60], y[:60]).partial_fit(X[60:], y[60:])
     in_chunks = latent(n_jobs=2, solver="streaming")
     in_chunks.fit([(X[:60], y[:60]), (X[60:], y[60:])])
@@ -220,7 +220,7 @@ def test_costs_priors_and_bounds(seed):
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_an_own_model_with_hidden_parts(seed, solver, n_jobs):
     X, y = hidden_halves(seed)
-    # Completions at w = 0 are all the same: a first w tells the halves apart.
+    # At w = 0 all completions choose the same half; the first w then separates the halves.
     model = models.Latent(HiddenShift())
     settings = {"C": 0.5, "tol": 1e-4, "n_jobs": n_jobs, "solver": solver}
     svm = mm.LatentSVM(model, round_tol=1e-8, **settings).fit(X, y)
@@ -276,7 +276,8 @@ def test_budgets_are_those_of_all_rounds(seed):
         short = latent(4, start="random", round_tol=1e-7, max_passes=half).fit(X, y)
     assert len(short.objective_path_) == 1
     np.testing.assert_allclose(short.objective_path_[0], whole.objective_path_[0])
-    assert half <= short.certificate_.passes <= half + 1  # the pass that measures F comes to an end
+    # the pass that measures F is not interrupted
+    assert half <= short.certificate_.passes <= half + 1
     with pytest.warns(ConvergenceWarning, match="max_seconds"):
         brief = latent(4, start="random", round_tol=1e-7, max_seconds=1e-9).fit(X, y)
     assert len(brief.objective_path_) == 1

@@ -1,4 +1,4 @@
-"""MulticlassLogistic beside scikit-learn's LogisticRegression, and as an estimator of it."""
+"""MulticlassLogistic compared with scikit-learn's LogisticRegression, and under scikit-learn's checks."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Thousands of classes: the zero-one loss takes no matrix of all pairs, neither in memory nor in a file."""
+"""Thousands of classes: the zero-one loss needs no matrix over all pairs, in memory or in a file."""
 
 import os
 import subprocess
@@ -30,7 +30,7 @@ assert len(mm.load("{path}").predict(X[:3])) == 3
     not sys.platform.startswith("linux"), reason="limits of memory as Linux has them"
 )
 def test_twenty_thousand_classes_in_two_gigabytes(tmp_path):
-    """A matrix of costs alone would take 3.2 GB, and its file as much."""
+    """A cost matrix alone would take 3.2 GB, and its file just as much."""
     path = tmp_path / "many.safetensors"
     code = MANY.format(limit=2 * 2**30, path=path)
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # threads reserve memory
@@ -52,7 +52,7 @@ def test_costs_per_true_label_are_those_of_the_matrix(rescaling, hinge, generato
 
 
 def test_files_with_a_matrix_of_the_zero_one_loss_still_load(generator, tmp_path):
-    """As they were written before: costs of shape (K, K) where every mistake costs 1."""
+    """Older files store a (K, K) cost matrix for the zero-one loss."""
     X, y = generator.normal(size=(30, 3)), np.arange(30) % 3
     svm = mm.StructuralSVM(models.Multiclass(), random_state=0).fit(X, y)
     svm.save(tmp_path / "new")

@@ -1,4 +1,4 @@
-"""Cutting planes for each example: batches, outputs that leave, precision, and the bound on rounds."""
+"""Cutting planes for each example: batches, dropped outputs, precision, and the bound on rounds."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ from reference.cases import chain_case, multiclass_case
 @pytest.mark.parametrize("first", [0, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("options", [{}, {"inner": "line-search"}])
 def test_weights_of_zero_and_a_searching_argmax(options, first, seed):
-    """A dual point with as many planes as blocks need not hold one of each: it is not a cut."""
+    """A dual point with as many planes as blocks may have no plane of some block; then it is not a cut."""
     for own in range(first, 20 if first else 4):
         case = multiclass_case(
             np.random.default_rng([seed, own]), n=4, n_classes=4, n_features=2, costs=True
@@ -33,7 +33,7 @@ def test_weights_of_zero_and_a_searching_argmax(options, first, seed):
 
 
 def warm_started(case, solver):
-    """A fit by another solver and C first."""
+    """Return a fit that starts from the multipliers of another solver and C."""
     model, X = as_python(case)
     svm = mm.StructuralSVM(
         model, C=1.0, rescaling="slack", solver="n-slack", tol=1e-4, max_passes=60
@@ -44,7 +44,7 @@ def warm_started(case, solver):
 
 
 class CountingNSlack(solvers.NSlack):
-    """Counts programs and the outputs that joined."""
+    """Counts the programs and the outputs that were added."""
 
     def solve(self, problem, state):
         super().solve(problem, state)
@@ -106,7 +106,7 @@ def test_a_growing_precision_sweeps_less(generator):
 
 
 class OneOfMany:
-    """The example after Theorem 6: Psi(x, y) is x in position y, and all mistakes cost one."""
+    """The example after Theorem 6: Psi(x, y) puts x in position y, and every mistake costs one."""
 
     def __init__(self, n_classes):
         self.n_classes = n_classes
@@ -129,8 +129,8 @@ class OneOfMany:
 
 @pytest.mark.parametrize("C", [0.1, 0.25, 0.5, 2.0])
 def test_the_bound_on_rounds_is_tight(C):
-    # After k cuts w = (c, -c/k, ..., -c/k, 0, ...) with c = min(C, k / (k + 1)), and all other constraints
-    # are violated by c/k, which is the gap: epsilon takes about c / epsilon rounds.
+    # After k cuts w = (c, -c/k, ..., -c/k, 0, ...) with c = min(C, k / (k + 1)). All other
+    # constraints are violated by c/k, which is the gap, so epsilon takes about c / epsilon rounds.
     model, most = OneOfMany(40), 30
     model.initialize([1.0], [0])
     problem = Problem(bind_model(model, [1.0], [0]), C=C)

@@ -37,7 +37,7 @@ def test_the_certificate_holds_without_exact_inference(generator, inference):
 def test_no_pairs_is_one_binary_machine_a_label(generator):
     case = multilabel_case(generator, n=20, pairs="none", C=0.3)
     svm = fit(case, relative=1e-8)
-    # A label that flips moves the score by <w, x> in both.
+    # Flipping a label moves the score by <w, x> in both models.
     total = 0.0
     for label in range(4):
         y = case.Y[:, label]
@@ -94,7 +94,7 @@ def all_sets(n):
 @pytest.mark.parametrize("share", [1.0, 0.7])
 @pytest.mark.parametrize("drift", [-1.5, 0.0, 1.5])
 def test_a_search_over_sets_finds_the_best(generator, share, drift):
-    """Labels repel, attract, or both; with costs and weights, and where some pairs have no weight."""
+    """Labels repel, attract, or both; with costs and weights, and with pairs that have no weight."""
     n, L = 6, 11
     X, Y = generator.normal(size=(n, 3)), generator.integers(0, 2, size=(n, L))
     every = np.argwhere(np.triu(np.ones((L, L), dtype=bool), 1))
@@ -120,7 +120,7 @@ def test_a_search_over_sets_finds_the_best(generator, share, drift):
 
 
 def test_many_labels_have_a_proven_ceiling(generator):
-    """An integer program judges what is found among 24 labels, and what is proven."""
+    """An integer program checks the set found among 24 labels and its upper bound."""
     n, L = 3, 24
     X, Y = generator.normal(size=(n, 3)), generator.integers(0, 2, size=(n, L))
     model = models.MultiLabel(bias=1.0)
@@ -135,7 +135,7 @@ def test_many_labels_have_a_proven_ceiling(generator):
 
 
 def evenly_repelling(generator, n, L):
-    """Examples without labels, all of which are worth about as much, and repel each other about as much."""
+    """Return examples without labels; all labels have similar values and repel each other similarly."""
     X, Y = generator.uniform(size=(n, 1)), np.zeros((n, L), dtype=int)
     model = models.MultiLabel(bias=1.0)
     model.initialize(X, Y)
@@ -150,7 +150,7 @@ def evenly_repelling(generator, n, L):
 
 
 def test_sets_that_nearly_tie(generator):
-    """Too many of them to look at each: what is found is the best, and the ceiling is near."""
+    """There are too many near ties to try each, yet the best set is found and the upper bound is close."""
     L = 16
     X, examples, weights, w = evenly_repelling(generator, 3, L)
     A, sets = np.zeros((L, L)), all_sets(L)

@@ -14,7 +14,7 @@ from maxmargin.formulation import Formulation
 from reference.dense_qp import solve
 from reference.multivariate import labelling_block, order_block, rescaled
 
-# name -> the loss for a sample, and what the brute force calls it
+# Name -> the loss for a sample, and its brute force.
 LOSSES = {
     "error-rate": (
         lambda k: losses.ErrorRate(),
@@ -38,7 +38,7 @@ RESCALINGS = ("margin", "slack")
 
 @st.composite
 def samples(draw, most=9):
-    """Labels of both kinds, few or many positives, scores with ties, and a k."""
+    """Draw labels of both kinds, few or many positives, scores with ties, and k."""
     n = draw(st.integers(2, most))
     positives = draw(st.integers(1, n - 1))
     y = np.array([1] * positives + [0] * (n - positives))
@@ -56,7 +56,7 @@ def bound(X, y, loss):
 
 
 def assert_worst(examples, block, w, rescaling):
-    """The oracle's plane has the best value of all, and is one of the planes of its loss."""
+    """Assert that the oracle's plane has the largest value, and is a plane of the loss."""
     expected = float(np.max(block.offsets + block.vectors @ w))
     slack, [(offset, (index, value))] = examples.under(Formulation("max", rescaling)).worst(w)
     assert slack[0] == pytest.approx(expected, rel=1e-9, abs=1e-9)
@@ -72,7 +72,7 @@ def assert_worst(examples, block, w, rescaling):
 def test_the_worst_labelling_is_that_of_brute_force(name, rescaling, sample):
     y, scores, k = sample
     make, brute = LOSSES[name]
-    X = np.column_stack([scores, np.arange(len(y))])  # the second feature tells rows apart
+    X = np.column_stack([scores, np.arange(len(y))])  # the second feature distinguishes rows
     w = np.array([1.0, 0.0])
     assert_worst(bound(X, y, make(k)), rescaled(brute(X, y, k), rescaling), w, rescaling)
 
@@ -166,7 +166,7 @@ def test_a_large_sample_with_few_positives_needs_no_table_of_pairs(generator):
 
 @pytest.mark.parametrize("scale", [0.1, 3.0, 1000.0])
 def test_half_of_the_sample_positive(generator, scale):
-    # No brute force at this size: the values of all tables, and of a fine grid of thresholds.
+    # Too large for brute force: try all tables for F1, and all numbers of swapped pairs for the area.
     n = 60
     y = generator.permutation(np.arange(n) % 2)
     scores = scale * (generator.normal(size=n) + y)
@@ -188,17 +188,17 @@ def test_half_of_the_sample_positive(generator, scale):
         assert slack[0] == pytest.approx(best, rel=1e-9)
 
 
-# What the estimators do with such a loss
+# Estimators with such a loss.
 
 
 def first(svm, X, k):
-    """The k rows of the highest scores; equal rows have equal scores, and keep their order."""
+    """Return the k rows of highest score; rows with equal scores keep their order."""
     return np.argsort(-(X * svm.coef_).sum(axis=1), kind="stable")[:k]
 
 
 def test_loss_is_that_of_the_metrics(generator):
     X, y = tiny(generator, 60)
-    X[::5] = X[1::5]  # ties
+    X[::5] = X[1::5]  # creates ties
     for loss, metric in (
         ("f1", lambda svm: 1 - f1_score(y, svm.predict(X))),
         (losses.F1(beta=3.0), lambda svm: 1 - fbeta_score(y, svm.predict(X), beta=3.0)),

@@ -1,6 +1,7 @@
-"""Chains with weights for the pairs of a feature and a label that training has seen.
+"""Chains with weights only for the pairs of a feature and a label seen in training.
 
-The walk through every model and every solver has cases of them; here is what is theirs alone.
+The tests of every model and every solver include such cases; this file tests their special
+behaviour.
 """
 
 import copy
@@ -23,7 +24,7 @@ from reference.strategies import SEED
 
 
 def sequences(generator, n=6, K=5, d=12, longest=5, share=0.3, dtype=np.float64):
-    """Sparse sequences in which a feature is seen with a part of the labels."""
+    """Return sparse sequences; each feature occurs with only some of the labels."""
     X, Y = [], []
     for _ in range(n):
         T = int(generator.integers(1, longest + 1))
@@ -34,7 +35,7 @@ def sequences(generator, n=6, K=5, d=12, longest=5, share=0.3, dtype=np.float64)
 
 
 def embedded(narrow, wide, w):
-    """The weights of an "all" chain that scores as an "observed" one does with w."""
+    """Return the weights of an "all" chain with the same scores as an "observed" chain with weights w."""
     marks = wide.size_joint_feature * [0.0]
     full, own = np.array(marks), narrow.nodes_
     K, d = own.labels, own.width
@@ -45,7 +46,7 @@ def embedded(narrow, wide, w):
 
 
 def places(narrow, wide):
-    """Where the weights of the one are among those of the other."""
+    """Return the indices of the weights of `narrow` among those of `wide`."""
     numbers = np.arange(1, narrow.size_joint_feature + 1, dtype=float)
     full = embedded(narrow, wide, numbers)
     return np.argsort(full)[-len(numbers) :]
@@ -56,7 +57,8 @@ def test_observed_answers_as_all_does_where_other_weights_are_zero(data, monkeyp
     generator = fresh(SEED, data.draw(st.integers(0, 10**6)))
     K, many = data.draw(st.sampled_from([2, 5, 70, 200])), data.draw(st.booleans())
     share, dtype = data.draw(st.sampled_from([0.1, 0.9])), data.draw(st.sampled_from([float, "f4"]))
-    n = 40 if K > 5 else 6  # some features have few labels, some many: both ways to find a pair
+    # with few or many labels per feature; a pair is looked up differently in each case
+    n = 40 if K > 5 else 6
     X, Y = sequences(generator, n=n, K=K, share=share, dtype=dtype)
     rest = {"classes": range(K), "bias": data.draw(st.sampled_from([None, 2.0])), "start": True}
     if data.draw(st.booleans()):
@@ -86,7 +88,7 @@ def test_observed_answers_as_all_does_where_other_weights_are_zero(data, monkeyp
 @pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("many", [1, 10**9])
 def test_long_moves_have_their_norm_and_reach_the_optimum(generator, monkeypatch, many, single):
-    """Sequences of more positions than a move lists pair by pair, with either search."""
+    """Sequences with more positions than a move lists pair by pair, with either search."""
     monkeypatch.setattr(chain_module, "MANY_LABELS", many)
     X, Y = sequences(generator, n=3, K=4, d=9, longest=80, dtype="f4" if single else float)
     svm = mm.StructuralSVM(models.Chain(features="observed"), C=0.1, tol=1e-2, random_state=0)
@@ -130,7 +132,7 @@ def test_node_weights_threads_warm_starts_and_other_data(generator):
     svm.set_params(C=2.0).fit(X, Y, node_weight=node_weight)
     assert first.converged and svm.certificate_.converged
     assert mm.certify(svm, X, Y, node_weight=node_weight).gap <= 2e-4
-    others = sequences(generator, n=7, share=0.8)  # with pairs that have no weight
+    others = sequences(generator, n=7, share=0.8)  # includes pairs without weights
     for x, y in zip(others[0], svm.predict(others[0]), strict=True):
         (_, best), *_ = svm.predict_k_best([x], 1)[0]
         assert svm.model_.joint_feature(x, y) @ svm.coef_ == pytest.approx(best)
@@ -220,7 +222,7 @@ def test_optimum_of_a_larger_case_by_the_dense_qp(seed):
     svm = fit(case, tol=loss_units(case, 1e-6))
     assert svm.certificate_.primal == pytest.approx(case.optimum.value, rel=1e-5)
     seen = [make_case("chain-observed", s).truth.observed.mean() for s in range(5)]
-    assert min(seen) < 1  # some pairs are not seen
+    assert min(seen) < 1  # some pairs are new
 
 
 @pytest.mark.parametrize("solver", ["proximal", "bcfw"])

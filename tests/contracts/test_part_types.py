@@ -1,4 +1,4 @@
-"""Trees of parts with hidden types and unknown places: completions, argmaxima, objective by enumeration."""
+"""Trees of parts with hidden types and unknown places, against enumeration."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ TYPES = [[2, 2, 1], [1, 2, 2], [2, 1, 2], [1, 1, 1], [3, 1, 1]]
 
 
 def typed_case(seed, unknown=0.3, n=4):
-    """Maps, places of which some are NaN, the model, the truth and the number of types."""
+    """Return maps, places (some of them NaN), the model, the reference and the number of types."""
     g = fresh(seed, 720)
     shapes = [GRIDS[i % len(GRIDS)] for i in range(n)]
     dtype = (np.float64, np.float32)[seed % 2]
@@ -32,7 +32,7 @@ def typed_case(seed, unknown=0.3, n=4):
 
 
 def agrees(z, y):
-    """Whether an output has the known places."""
+    """Return whether an output has the known places."""
     return all(np.isnan(b[0]) or (a[0] == b[0] and a[1] == b[1]) for a, b in zip(z, y, strict=True))
 
 
@@ -110,7 +110,7 @@ def test_one_type_and_all_places_known_is_the_plain_tree(seed):
 
 
 def hands(n, seed):
-    """An elbow, and a hand above or below it; on the other side what looks like a hand from this side."""
+    """An elbow, with a hand above or below it, and on the opposite side a decoy that looks like a hand."""
     g = np.random.default_rng(seed)
     X, Y = 0.3 * g.normal(size=(n, 11, 8, 3)), []
     for x in X:

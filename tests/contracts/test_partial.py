@@ -24,7 +24,7 @@ NAMES = [
 
 
 def objective(case, Y, w):
-    """F by its definition, all outputs listed."""
+    """F by its definition, with all outputs enumerated."""
     total = 0.5 * w @ w
     for x, known in zip(case.truth.examples(case.X), Y, strict=True):
         outputs = case.truth.outputs(x)
@@ -94,7 +94,7 @@ def test_an_example_of_which_nothing_is_known_adds_nothing(seed):
 
 
 def test_known_labels_teach_the_unknown_ones():
-    """Transitions are learnt through completions: better than from the known parts alone."""
+    """Completions help to learn transitions: the score is better than with the known parts alone."""
     X, hidden, X_test, Y_test = turning_chains()
     svm = mm.LatentSVM(models.Chain(), C=0.1, tol=0.05, round_tol=0.01).fit(X, hidden)
     known = mm.StructuralSVM(models.Chain(), C=0.1, tol=0.05).fit(*svm.model_.known_part(X, hidden))
@@ -124,7 +124,7 @@ def test_attributes_typed_graphs_and_matrices():
 
 
 def test_legal_tags_alone_complete_what_is_known():
-    """I is not legal after O: a run of known labels may begin with it, a completion may not have it."""
+    """I is illegal after O. A run of known labels may start with I; a completion must not have I after O."""
     g = np.random.default_rng(3)
     Y = [["O", "B-X", "I-X", "O"], ["B-X", "I-X", "I-X", "O"], ["O", "O", "B-X", "O"]] * 4
     tags = ["B-X", "I-X", "O"]

@@ -31,12 +31,12 @@ FAR = {"tol": 1e-9, "round_tol": 1e-10, "max_passes": 50_000, "max_rounds": 2000
 
 
 def budgets_of(case, Y):
-    """C v_i; an example of which nothing is known has none."""
+    """C v_i; an example without known labels has weight 0."""
     return np.array([case.C if any(k is not None for k in y) else 0.0 for y in Y])
 
 
 def posed(case, Y, formulation, at, **options):
-    """The convex problem of the completions at some weights."""
+    """Return the convex problem of the completions at the weights `at`."""
     model = models.Partial(built_in(case))
     model.initialize(case.X, Y)
     examples = model.summed(case.X, Y).under(Formulation(formulation))
@@ -136,7 +136,7 @@ def test_every_solver_solves_the_convex_problem_of_a_round(seed, mean):
     ]
     assert found[0].converged and found[1].converged
     assert found[0].primal == pytest.approx(found[1].primal, abs=3e-9 * problem.total)
-    # What a step reports of the dual is what the exact pass finds.
+    # The dual reported by a step equals the dual of the exact pass.
     run = mm.train(problem, solvers.Exponentiated(), tol=1e-9, certify_every=1, max_passes=40)
     assert run.history.arrays()["dual"][-1] == pytest.approx(
         run.certificate.dual, abs=1e-6 * problem.total
@@ -155,7 +155,7 @@ def test_every_solver_ends_near_the_same_objective(seed, solver):
     blocks, budgets = known_blocks(case, Y), budgets_of(case, Y)
     slope = partial.gradient(blocks, budgets, crf.coef_)
     assert crf.objective_path_[-1] < partial.objective(blocks, budgets, np.zeros(len(crf.coef_)))
-    # Of a convex function that is curved as 1/2 |w|^2 the gap would be at most this.
+    # For a convex function as curved as 1/2 |w|^2, this bounds the gap.
     assert 0.5 * slope @ slope / budgets.sum() <= 0.02
 
 
@@ -198,7 +198,7 @@ def test_nothing_unknown_is_the_ordinary_problem(seed, name):
     plain, again = (mm.CRF(built_in(case), random_state=0).fit(case.X, case.Y) for _ in range(2))
     assert plain.objective_path_ is None and plain.completed_at_ is None
     assert (plain.coef_ == again.coef_).all()
-    # All labels known but those of one example that adds nothing: one round ends it.
+    # All labels are known except in one example, which adds nothing; one round suffices.
     X, Y = [*case.X, case.X[0]], [*case.Y, [None] * len(case.Y[0])]
     tight = {"tol": 1e-8, "max_passes": 20_000}
     some = mm.CRF(built_in(case), **tight).fit(X, Y)
@@ -271,7 +271,7 @@ def test_the_likelihood_of_what_is_known(seed):
 
 
 def test_known_labels_teach_the_unknown_ones():
-    """As for the hinge: better than from the known parts alone."""
+    """As for the hinge loss: the score is better than with the known parts alone."""
     X, hidden, X_test, Y_test = turning_chains()
     crf = mm.CRF(models.Chain(), C=0.3, tol=1e-3, round_tol=1e-3).fit(X, hidden)
     known = mm.CRF(models.Chain(), C=0.3).fit(*models.Partial(models.Chain()).known_part(X, hidden))
@@ -281,7 +281,7 @@ def test_known_labels_teach_the_unknown_ones():
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_legal_labellings_alone_complete_what_is_known(seed, solver):
-    """I is not legal after O: completions have the sum of those that are."""
+    """I is illegal after O, so sums run over legal completions only."""
     g, tags = fresh(seed, 707), ["B-X", "I-X", "O"]
     legal = [["O", "B-X", "I-X", "O"], ["B-X", "I-X", "I-X", "O"], ["O", "O", "B-X", "O"]] * 4
     X = [np.eye(3)[[tags.index(t) for t in y]] + g.normal(scale=0.5, size=(4, 3)) for y in legal]

@@ -1,4 +1,4 @@
-"""Ranking against brute force over all orders, and through what every built-in model can do."""
+"""Ranking against brute force over all orders, and with every feature of built-in models."""
 
 import numpy as np
 import pytest
@@ -84,7 +84,8 @@ def test_two_grades_are_the_area_under_the_curve(generator):
         area = roc_auc_score(y, x @ svm.coef_)
         assert 1 - svm.model_.loss(y, found) == pytest.approx(area)
     areas = [roc_auc_score(y, x @ svm.coef_) for x, y in zip(X, Y, strict=True)]
-    assert svm.score(X, Y) == pytest.approx(np.mean(areas))  # as many pairs in each query
+    # each query has the same number of pairs
+    assert svm.score(X, Y) == pytest.approx(np.mean(areas))
 
 
 def test_a_constant_feature_and_a_shift_of_grades_change_nothing(generator):

@@ -1,4 +1,4 @@
-"""Ways through the library that hardly anybody takes: they lead to the same optimum, or end in words."""
+"""Rarely used combinations reach the same optimum, or raise a clear error."""
 
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -23,7 +23,8 @@ def test_groups_are_solved_in_single_precision_where_it_is_asked_for(kind, gener
     def fit(precision):
         solver = kind(precision=precision)
         svm = mm.GeneralizedSVM(C=0.5, solver=solver, tol=1e-4, random_state=0)
-        svm._polish = lambda given: None  # to rounding, which single precision does not reach
+        # skip the polishing, since single precision is not exact
+        svm._polish = lambda given: None
         return svm.fit(X, margins, groups=groups)
 
     single, double = fit("single"), fit("double")
@@ -38,7 +39,7 @@ def test_features_of_a_kernel_model_have_the_names_of_their_attributes():
 
 
 def test_line_searches_over_sets_of_violators_gather_their_cuts(generator):
-    """More cuts than are kept apart: their mixture is one dual point."""
+    """With more cuts than are kept apart, their mixture serves as one dual point."""
     case = multiclass_case(generator, n=12, n_classes=4)
     settings = {"C": 1.0, "hinge": "sum", "tol": 1e-3, "max_passes": 5000}
     solver = solvers.OneSlack(inner="line-search", cache=0)
@@ -65,7 +66,7 @@ def test_a_lone_label_of_many_sequences_is_looked_for_in_a_few(monkeypatch, gene
     monkeypatch.setattr(advice, "FEW", 50)
     monkeypatch.setattr(advice, "GLANCE", 20)
     monkeypatch.setattr(advice, "bind_model", lambda m, X, Y: asked.append(len(X)) or bind(m, X, Y))
-    # With warnings, and an objective that one label might have: else nobody looks.
+    # The search runs only if warnings are shown and one label could reach the objective.
     mm.StructuralSVM(models.Chain(), C=0.01).fit(X, Y)
     assert asked == [20]
 
@@ -99,7 +100,7 @@ def test_lbfgs_goes_on_from_distributions_that_potentials_give(C):
 
 
 def test_examples_of_a_chunk_come_to_memory_piece_by_piece(generator):
-    """Of examples that are read together no more are new at a time than ``chunk`` says."""
+    """When examples are read together, at most ``chunk`` of them are new to memory at a time."""
     X, y = generator.normal(size=(400, 50)), generator.integers(3, size=400)
     solver = solvers.Streaming(cache_bytes=200_000, chunk=10, passes=None)
     svm = mm.StructuralSVM(models.Multiclass(), C=0.01, solver=solver, tol=1e-2).fit([(X, y)])
@@ -108,7 +109,7 @@ def test_examples_of_a_chunk_come_to_memory_piece_by_piece(generator):
 
 
 def test_a_stream_goes_on_from_multipliers_in_any_order(generator, tmp_path):
-    """Those of cutting planes come cut by cut, not example by example."""
+    """The multipliers of cutting planes are ordered by cut, not by example."""
     X = generator.normal(size=(80, 4))
     y = X[:, :3].argmax(axis=1)
     data = mm.data.open_shards(mm.data.write_shards(tmp_path, X, y))
@@ -135,7 +136,7 @@ def test_a_cluster_without_workers_is_not_waited_for_forever(monkeypatch):
     monkeypatch.setattr(pool, "LONELY", -1.0)
     client = SimpleNamespace(as_current=nullcontext, nthreads=lambda: {})
     own = SimpleNamespace(client=client, alone=None)
-    pool.Pool._look(own, [], 0.0)  # the first time it is only noted
+    pool.Pool._look(own, [], 0.0)  # the first call only records the time
     with pytest.raises(pool.PartError, match="no workers"):
         pool.Pool._look(own, [], 0.0)
     client.nthreads = lambda: {"worker": 1}

@@ -17,7 +17,7 @@ CYCLIC = solvers.Streaming(passes=None)
 @pytest.mark.parametrize("kind", ["mean-scalar", "vector", "matrix", "bound"])
 @pytest.mark.parametrize("name", CASES)
 def test_the_running_dual_and_gap_are_those_of_the_definition(seed, generator, name, kind):
-    """In the middle of training, with the proximal term on."""
+    """The running values are right in the middle of training, with the proximal term on."""
     case = small(name, seed)
     model = built_in(case)
     model.initialize(case.X, case.Y)
@@ -48,7 +48,7 @@ def test_streams_take_priors_but_no_free_weights(generator):
     for given in ({"prior": (0, 2.0)}, {"nonnegative": [0]}, {"prior": (0, [1.0, np.inf])}):
         svm = mm.StructuralSVM(models.Binary(), tol=1e-6, solver=CYCLIC, **given)
         best = clone(svm).set_params(solver="auto").fit(X, y).certificate_
-        # Over arrays all of them: free weights in proximal points, as with any solver.
+        # Training on arrays supports all three; proximal points handle free weights, as in other solvers.
         own = clone(svm).fit(X, y).certificate_
         assert max(own.dual, best.dual) <= min(own.primal, best.primal) * (1 + 1e-9)
         if "nonnegative" in given or np.isfinite(given["prior"][1]).all():

@@ -1,4 +1,4 @@
-"""A state that gives the memory of a large w back while its weights are looked at has the same bits later."""
+"""A state that frees the memory of a large w while others read its weights resumes with the same bits."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ STATUS = Path("/proc/self/status")
 
 
 def wide_problem(d, labels, n, density):
-    """Chains with so many features that w, its centre and the w before take more than 16 MiB."""
+    """Chains with so many features that w, its centre and the previous w take more than 16 MiB."""
     generator = fresh(SEED, 17)
     X = [sp.random(5, d, density=density, format="csr", random_state=generator) for _ in range(n)]
     Y = [generator.integers(labels, size=5) for _ in X]
@@ -26,7 +26,7 @@ def wide_problem(d, labels, n, density):
 
 
 def opened(problem, single):
-    """A state after a pass, with a centre that is not w."""
+    """Return a state after a pass, with a centre that differs from w."""
     state = open_state(problem, 1e-3, np.random.default_rng(0), single=single)
     state.core.recenter(0.0, 1.0)
     state.visit(problem.active)
@@ -36,7 +36,7 @@ def opened(problem, single):
 
 
 def resident():
-    """Bytes of this process."""
+    """Return the resident bytes of this process."""
     lines = STATUS.read_text().splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
 
@@ -79,7 +79,7 @@ def test_whatever_uses_a_state_finds_the_w_that_it_had(single, shape):
 def test_the_law_is_the_same_bits_at_rest():
     problem = wide_problem(200_000, 11, 20, 1e-3)
     state = opened(problem, single=False)
-    state.refresh()  # w by the law
+    state.refresh()  # recompute w from the multipliers
     awake = state.core.weights(False)
     for _ in range(2):
         assert (state.weights() == awake).all() and awake.any()
@@ -91,15 +91,15 @@ def test_the_law_is_the_same_bits_at_rest():
     "shape", [(200_000, 11, 20, 1e-3), (30, 3, 20, 0.5)], ids=["large", "small"]
 )
 def test_single_weights_beside_a_centre_are_those_of_the_updates(shape):
-    """Nobody outside knows the centre: they differ from the law by what single precision rounds."""
+    """Only the core knows the centre, so its weights differ from the law by single-precision rounding."""
     state = opened(wide_problem(*shape), single=True)
     w = state.weights()
     np.testing.assert_array_equal(w, state.core.weights(False))
-    state.refresh()  # w by the law
+    state.refresh()  # recompute w from the multipliers
     law = state.core.weights(False)
     np.testing.assert_allclose(w, law, rtol=0, atol=1e-5 * np.abs(law).max())
     assert law.any()
-    state.core.recenter(0.0, 0.0)  # no centre: the law in double precision
+    state.core.recenter(0.0, 0.0)  # without a centre: the law in double precision
     plane = state.problem.plane(state.support())[1]
     np.testing.assert_allclose(state.weights(), -plane, rtol=0, atol=1e-12 * np.abs(plane).max())
 

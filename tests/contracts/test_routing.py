@@ -1,4 +1,4 @@
-"""Metadata of scikit-learn: weights reach every estimator through pipelines, searches and validations."""
+"""Metadata of scikit-learn: weights reach every estimator through pipelines, searches and validation."""
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ def some(data, index):
 
 
 def by_hand(svm, X, Y, names, params, scored):
-    """Scores of the folds, with the weights given to ``fit``, and to ``score`` where they count."""
+    """Return the scores of the folds; the weights go to ``fit``, and with `scored` also to ``score``."""
     scores = []
     for learnt, left in FOLDS.split(np.arange(len(X))):
         own = {name: some(params[name], learnt) for name in names}
@@ -169,4 +169,4 @@ def test_partial_fit_and_predict_have_requests():
     assert set(routed.partial_fit.requests) == {"classes", "sample_weight"}
     assert set(routed.predict.requests) == {"constraints", "fixed"}
     margins = mm.GeneralizedSVM().get_metadata_routing()
-    assert "margins" not in margins.fit.requests  # what y is to others
+    assert "margins" not in margins.fit.requests  # margins take the place of y

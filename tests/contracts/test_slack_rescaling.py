@@ -1,4 +1,6 @@
-"""Slack rescaling where the argmax is searched, and for own models; exact ones walk with all solvers."""
+"""Slack rescaling with a searched argmax, and for a user's models.
+
+The tests of every solver cover models with an exact argmax."""
 
 import itertools
 
@@ -24,7 +26,7 @@ SLACK = Formulation(rescaling="slack")
 
 
 def searched_case(generator):
-    """A chain whose loss has costs: its argmax for slack rescaling is a search."""
+    """Return a chain whose loss has costs, so that the argmax of slack rescaling is a search."""
     return chain_case(generator, n=5, lengths=(1, 4), n_classes=3, costs=True).replace(
         rescaling="slack"
     )

@@ -30,7 +30,7 @@ NAMES = [
 
 
 def latent_case(name, seed):
-    """A case, its model with hidden states, and the truth over states."""
+    """Return a case, its model with hidden states, the reference over states, and each state's label."""
     case = make_case(name, seed)
     counts = [1 + (seed + k) % 2 for k in range(len(case.truth.classes))]
     counts[0] = 2
@@ -41,23 +41,23 @@ def latent_case(name, seed):
 
 
 def nodes(y):
-    """The labels of an output, also of one that is a label."""
+    """Return the labels of an output as a list, also for a single label."""
     return list(y) if np.ndim(y) else [y]
 
 
 def right(case, owner, z, y):
-    """Whether states z have the labels y."""
+    """Return whether the states z have the labels y."""
     return [case.truth.classes[owner[s]] for s in nodes(z)] == nodes(y)
 
 
 def some_states(case, owner, y):
-    """Any states of labels."""
+    """Return arbitrary states with the given labels."""
     first = [int(np.flatnonzero(owner == case.truth.classes.index(label))[0]) for label in nodes(y)]
     return first if np.ndim(y) else first[0]
 
 
 def objective(case, truth, owner, w):
-    """F by its definition, all states listed."""
+    """F by its definition, with all states enumerated."""
     total = 0.5 * w @ w
     v = np.ones(len(case.Y)) if case.sample_weight is None else case.sample_weight
     for x, y, weight in zip(truth.examples(case.X), case.Y, v, strict=True):
@@ -83,7 +83,7 @@ def test_completions_and_both_argmaxima_are_those_of_enumeration(name, seed):
         scores = np.array([w @ truth.joint_feature(x, z) for z in outputs])
         assert right(case, owner, found[i], y)
         best = max(s for s, z in zip(scores, outputs, strict=True) if right(case, owner, z, y))
-        near = {"rel": 1e-6, "abs": 1e-9}  # single precision of some features
+        near = {"rel": 1e-6, "abs": 1e-9}  # some features are in single precision
         own = [z if np.ndim(z) == 0 else tuple(z) for z in (found[i], predicted[i], augmented[i])]
         values = [w @ truth.joint_feature(x, z) for z in own]
         assert values[0] == pytest.approx(best, **near)
@@ -125,7 +125,7 @@ def test_one_state_a_label_is_the_plain_model(seed, name):
 
 
 def second_symbols(seed, n=40):
-    """Labels "a" and "b" for runs of two symbols whose order alone tells them: a state says what came."""
+    """Runs of two symbols have the label "a" or "b" by their order, so a state must remember the first."""
     g = np.random.default_rng(seed)
     X, Y = [], []
     for _ in range(n):

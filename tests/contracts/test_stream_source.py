@@ -1,4 +1,4 @@
-"""Streams on a disk and from iterables: one pass ends near the optimum, cyclic passes at it, bounds hold."""
+"""Streams from disk and from iterables: one pass ends near the optimum, cyclic passes reach it."""
 
 import itertools
 
@@ -21,12 +21,12 @@ CASES = {
     "multiclass-csr": lambda g: multiclass_case(g, n=24, n_classes=3, layout="csr", C=1.0),
     "chain": lambda g: chain_case(g, n=16, lengths=(1, 3, 2), costs=True, start=True, end=True),
 }
-# A budget in which a few of these examples find room at a time.
+# A budget that holds only a few of these examples at a time.
 TIGHT = {"multiclass": 6_000, "multiclass-csr": 6_000, "chain": 12_000}
 
 
 def tagger(generator, n=240, length=5, d=12, K=4):
-    """Sequences whose labels follow from their rows and from the label before, with noise."""
+    """Return sequences whose labels depend on their rows and on the previous label, with noise."""
     W, A = generator.normal(size=(d, K)), 1.5 * np.eye(K)[generator.permutation(K)]
     X, Y = [], []
     for _ in range(n):
@@ -45,7 +45,7 @@ def shards_of(folder, X, Y):
 
 
 def fit_stream(case, data, **options):
-    """The case from its shards; the model takes costs in the order of its labels."""
+    """Fit the case from its shards; the model takes costs in the order of its labels."""
     svm = mm.StructuralSVM(
         built_in(case),
         C=case.C,
@@ -85,13 +85,13 @@ def test_outputs_that_no_longer_fit_go_to_a_file(name, seed, tmp_path, monkeypat
     monkeypatch.setattr(StoredState, "_leave", watched)
     rows = sum(len(np.atleast_1d(y)) for y in case.Y)
     bound = STORED_ROW_BYTES * rows + EXAMPLE_BYTES * len(case.Y)
-    monkeypatch.setattr(parts_problem, "MOST_BOUND", 0.97)  # nearly nothing is left for outputs
+    monkeypatch.setattr(parts_problem, "MOST_BOUND", 0.97)  # leaves hardly any space for outputs
     svm = fit_stream(
         case, data, passes=None, cache_bytes=int(bound / 0.97) + 1, tol=loss_units(case, 1e-4)
     )
-    for before, after in left:  # nothing is lost
+    for before, after in left:  # no dual is lost
         assert after == pytest.approx(before, rel=1e-5, abs=1e-9)
-    assert svm.certificate_.converged and len(left) <= 1  # else it ends with a full cache
+    assert svm.certificate_.converged and len(left) <= 1  # else training ends with a full cache
     assert_truthful(case, svm)
 
 
@@ -120,7 +120,7 @@ def test_one_pass_with_frozen_examples_bounds_the_optimum(name, seed, tmp_path, 
     svm = fit_stream(case, data, cache_bytes=TIGHT[name], chunk=3)
     state = states[-1]
     assert state.past.n_frozen > 0 and len(state.past.index) < len(case.Y)
-    # What was frozen counts: D(a) and w by the definition, from all multipliers.
+    # Frozen multipliers count in D(a) and w by definition.
     multipliers = multipliers_of(case, svm.support_)
     value = dual_objective(case.blocks, multipliers)
     assert svm.certificate_.dual == pytest.approx(value) == pytest.approx(state.past.dual)
@@ -137,7 +137,7 @@ def test_one_pass_with_frozen_examples_bounds_the_optimum(name, seed, tmp_path, 
     low, high, _ = twins_stream.bounds(twin)
     assert low <= optimum * (1 + 1e-9) and high >= optimum * (1 - 1e-9)
     assert (np.diff(twin.dual) >= -1e-9).all()
-    # Both end on the same side of nothing: each dual is below the other's primal.
+    # The bounds of both are consistent: each dual is below the other's primal.
     assert low <= svm.certificate_.primal * (1 + 1e-9) and value <= high * (1 + 1e-9)
 
 
@@ -162,7 +162,7 @@ def test_every_window_is_within_the_budget(name, seed, tmp_path, monkeypatch):
     monkeypatch.setattr(PartState, "close", watched)
     fit_stream(case, data, cache_bytes=TIGHT[name], passes=3)
     assert max(used) <= TIGHT[name] and max(kept) <= KEPT * TIGHT[name]
-    assert max(used) > TIGHT[name] / 2 and len(used) > 5  # it was used, and more than once
+    assert max(used) > TIGHT[name] / 2 and len(used) > 5  # used more than once
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -170,7 +170,7 @@ def test_without_optimisation_a_pass_is_the_twins(name, seed, tmp_path):
     case = CASES[name](fresh(seed, 33))
     data = shards_of(tmp_path, case.X, case.Y)
     blocks = twins.EnumeratedBlocks(case.truth, case.X, case.Y, case.C, case.sample_weight)
-    twin = twins_stream.streaming(blocks, tol=np.inf)  # the gap never asks for more
+    twin = twins_stream.streaming(blocks, tol=np.inf)  # the gap never requires more steps
     for budget in (2**20, TIGHT[name]):  # freezing changes neither w nor D(a)
         svm = fit_stream(case, data, rounds=0, precision="double", cache_bytes=budget, tol=1e-9)
         assert svm.certificate_.dual == pytest.approx(twin.dual[-1], rel=1e-6)
@@ -276,7 +276,7 @@ def test_what_a_stream_cannot_be_is_refused(seed):
 
 
 class Interrupt(Callback):
-    """Ctrl-C in the middle of a pass: in the window with this number."""
+    """Raises Ctrl-C in the middle of a pass, in the window with this number."""
 
     def __init__(self, monkeypatch, number, where):
         method, count = getattr(*where), itertools.count()
@@ -318,11 +318,11 @@ def test_a_warm_start_goes_on(solver, seed, tmp_path):
     assert svm.certificate_.converged and svm.certificate_.dual >= before * (1 - 1e-9)
     done = svm.certificate_.passes
     svm.fit(data.X, data.Y, sample_weight=case.sample_weight)
-    # The multipliers go on from where they stood; the w of these alone may need a pass or two more.
+    # Training resumes from the same multipliers; their w alone may need one or two more passes.
     assert svm.certificate_.converged and svm.certificate_.passes < done
     fewer = shards_of(tmp_path / "fewer", case.X[:9], case.Y[:9])
     weights = None if case.sample_weight is None else case.sample_weight[:9]
     with refusal("warm_start", "16 examples", "9"):
         svm.fit(fewer.X, fewer.Y, sample_weight=weights)
     svm.set_params(C=2 * case.C, solver="auto").fit(data.X, data.Y, case.sample_weight)
-    assert svm.certificate_.converged  # and another solver goes on from there
+    assert svm.certificate_.converged  # another solver can continue from it

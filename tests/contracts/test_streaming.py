@@ -1,4 +1,4 @@
-"""Streaming: the budget holds, the bounds are bounds, chunks end near the batch optimum."""
+"""Streaming: it stays within the budget, its bounds hold, chunks end near the batch optimum."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ KINDS = {"multiclass": models.Multiclass, "chain": models.Chain, "binary": model
 
 
 def data_of(kind, generator, n=600, classes=4):
-    """Random examples with labels that are partly noise."""
+    """Return random examples with labels that are partly noise."""
     classes = 2 if kind == "binary" else classes
     W, X = generator.normal(size=(classes, 8)), generator.normal(size=(n, 8))
     y = (X @ W.T + 2 * generator.normal(size=(n, classes))).argmax(axis=1)
@@ -36,7 +36,7 @@ def test_one_pass_comes_near_and_says_how_near(kind, generator):
     best = svm_of(kind, "auto", tol=1e-4).fit(X, Y).certificate_
     plain = solvers.Streaming(rounds=0)
     one = quietly(lambda: svm_of(kind, plain).fit(X, Y)).certificate_
-    # One visit to each, a look at some of them at the start, and the exact pass.
+    # The passes: one visit to each example, a trial of some at the start, and the exact pass.
     assert one.status == "passes made" and 2 <= one.passes <= 2 + 200 / len(Y)
     assert one.dual <= best.primal and one.primal >= best.dual and one.exact
     own = quietly(lambda: svm_of(kind, "streaming").fit(X, Y)).certificate_
@@ -93,13 +93,11 @@ def test_what_is_held_is_what_a_count_from_scratch_gives(generator):
     model.initialize(X, Y)
     problem = Problem(model.bind(X, Y), C=1.0)
     state = open_state(problem, 1e-3, generator, lean=True)
-    assert (
-        state.core.bytes_kept == 0 and state.n_planes == 200
-    )  # nothing is stored for what was not seen
+    assert state.core.bytes_kept == 0 and state.n_planes == 200  # unseen blocks take no memory
     for _ in range(4):
         state.visit(problem.active, byte_budget=10**9, keep=1)
     before = state.core.bytes_kept
-    state.core.prune(before)  # counts again
+    state.core.prune(before)  # recounts the bytes
     assert state.core.bytes_kept == before > 0
     support, dual = state.support(), state.dual()
     state.core.prune(0)
@@ -116,13 +114,13 @@ def test_the_oldest_go_first(generator):
     problem = Problem(model.bind(X, y), C=1.0)
     state = open_state(problem, 1e-3, generator, lean=True)
     halves = problem.active[:20], problem.active[20:]
-    for half in halves:  # found, and left without a multiplier
+    for half in halves:  # finds outputs, but gives them no multipliers
         state.visit(half, update=False, byte_budget=10**9)
     whole = state.n_planes
     state.core.prune(state.core.bytes_kept // 2)
     removed = whole - state.n_planes
     state.visit(halves[1], oracle=False)
-    assert removed >= 15 and state.dual() > 0  # the younger half has its planes still
+    assert removed >= 15 and state.dual() > 0  # the younger half still has its planes
 
 
 def test_without_an_exact_pass_nothing_is_called_proven(generator):
@@ -133,7 +131,7 @@ def test_without_an_exact_pass_nothing_is_called_proven(generator):
     assert "not proven" in str(certificate)
     true = mm.certify(svm, X, Y)
     assert certificate.dual == pytest.approx(true.dual) and true.exact
-    assert true.primal != certificate.primal  # which is the estimate of the visits, while w moved
+    assert true.primal != certificate.primal  # it is an estimate from visits during which w moved
 
 
 def test_threads_stay_within_the_budget_and_truthful(generator):
@@ -167,12 +165,12 @@ def test_a_warm_start_must_fit_the_budget(generator):
         svm.set_params(solver=solvers.Streaming(cache_bytes=1000)).fit(X, Y)
     before = svm.certificate_.dual
     svm.set_params(solver="streaming").fit(X, Y)
-    # The multipliers go on from where they stood; the w of these alone may need a pass or two more.
+    # Training resumes from the same multipliers; their w alone may need one or two more passes.
     assert svm.certificate_.converged
     assert svm.certificate_.dual >= before * (1 - 1e-9)
 
 
-# partial_fit
+# partial_fit.
 
 
 def parts(X, Y, size):
@@ -191,8 +189,8 @@ def test_chunks_end_near_the_batch_optimum(kind, generator):
         primals.append(mm.objective(svm, svm.coef_, X, Y))
     assert primals[-1] <= 1.02 * best.primal and primals[-1] < primals[0]
     assert all(np.diff(duals) > 0) and duals[-1] <= best.primal
-    assert svm.certificate_.exact and svm.memory_.n_gone == 0  # all of them find room
-    proof = mm.certify(svm, X, Y)  # all examples at hand: a proof
+    assert svm.certificate_.exact and svm.memory_.n_gone == 0  # the cache holds all examples
+    proof = mm.certify(svm, X, Y)  # a proof, since it sees all examples
     assert proof.exact and proof.dual == pytest.approx(duals[-1], rel=1e-9)
     assert proof.primal == pytest.approx(primals[-1])
     svm.set_params(warm_start=True, tol=1e-4).fit(X, Y)
@@ -221,7 +219,7 @@ def test_frozen_examples_keep_their_part(hinge, generator):
     assert "frozen" in svm.certificate_.status and not svm.certificate_.exact
     assert all(np.diff(duals) > 0) and duals[-1] <= best.primal
     assert mm.objective(svm, svm.coef_, X, y) <= 1.1 * best.primal
-    # w is the sum of the frozen part and of what the kept multipliers give
+    # w is the sum of the frozen part and of the kept multipliers' part.
     problem = Problem(svm.model_.bind(*stacked_examples(held.parts)), svm.C)
     kept = held.support
     _, vector = problem.examples.combine(kept.blocks, kept.multipliers, kept.outputs)
@@ -265,7 +263,7 @@ def test_classes_and_weights_of_chunks(generator):
     for x, part in parts(X[:200], y[:200], 100):
         weighted.partial_fit(x, part, classes=range(4), sample_weight=np.full(100, 2.0))
         twice.partial_fit(np.repeat(x, 2, axis=0), np.repeat(part, 2), classes=range(4))
-    # of two copies one may be dropped, which leaves the next chunk less to move
+    # One of two copies may be dropped, so the next chunk has less to move.
     high, low = weighted.certificate_.dual, twice.certificate_.dual
     assert high == pytest.approx(low, rel=0.02) and high >= low * (1 - 1e-4)
 

@@ -1,4 +1,4 @@
-"""hinge="sum": every solver of it meets the dense QP over all outputs; what is printed is proven."""
+"""hinge="sum": every solver reaches the dense QP over all outputs, and reported values are proven."""
 
 import warnings
 
@@ -35,14 +35,14 @@ def test_auto_takes_sdcd(seed):
 
 
 def test_two_classes_have_one_hinge(seed):
-    """With two outputs the sum is the maximum."""
+    """With two outputs the sum equals the maximum."""
     case = binary_case(fresh(seed, 91), costs=True, C=0.7)
     svm = fit(case)
     assert svm.certificate_.primal == pytest.approx(case.optimum.value, rel=1e-6)
 
 
 def test_weston_and_watkins(seed):
-    """MulticlassSVC(hinge="sum") by their formula, an intercept being a constant feature."""
+    """MulticlassSVC(hinge="sum") matches their formula; the intercept is a constant feature."""
     case = multiclass_case(fresh(seed, 92), n=15, n_classes=4, bias=1.0, C=0.6)
     y = np.array(case.Y)
     svm = mm.MulticlassSVC(C=0.6, hinge="sum", tol=1e-9, random_state=0).fit(case.X, y)
@@ -54,10 +54,10 @@ def test_weston_and_watkins(seed):
     assert svm.certificate_.primal == pytest.approx(by_hand, rel=1e-9)
     assert by_hand == pytest.approx(optimum_of(case).value, rel=1e-6)
     other = mm.MulticlassSVC(C=0.6, tol=1e-9, random_state=0).fit(case.X, y)
-    assert other.certificate_.primal < 0.99 * by_hand  # the maximum is another problem
+    assert other.certificate_.primal < 0.99 * by_hand  # the maximum is a different problem
 
 
-# The algorithm as printed
+# The algorithm of the paper.
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_dual_after_each_pass_is_the_twins(seed, make):
     solver = solvers.SDCD(searches=3, sweeps=4, inner=0, order="cyclic", keep=0, violators=0)
     svm = quietly(lambda: fit(case, solver, relative=1e-12, max_passes=9))
     found = svm.history_["dual"][: len(expected)]
-    # Steps are steered by norms in single precision: optimal to about 1e-7, certified in double.
+    # Steps use norms in single precision, so they are optimal to about 1e-7; the certificate is in double.
     np.testing.assert_allclose(found, expected[: len(found)], rtol=1e-6)
     assert len(found) >= 8
 
@@ -96,8 +96,8 @@ def test_the_printed_mode_ends_where_the_twin_ends(seed, C):
 
 
 def test_the_printed_threshold_ends_after_one_pass_where_c_is_a_hundredth(seed):
-    # A block gets one output in the first pass, whose multiplier moves by C at most: C^2 = 1e-4 is no more
-    # than the threshold.
+    # In the first pass a block gets one output, whose multiplier moves by at most C. C^2 = 1e-4
+    # does not exceed the threshold.
     case = chain_case(fresh(seed, 98), n=8, lengths=(1, 3, 2), C=0.01)
     svm = quietly(lambda: fit(case, solvers.SDCD.printed(), tol=1e-12))
     assert svm.certificate_.status == "multipliers unchanged"
@@ -113,7 +113,7 @@ def test_the_dual_never_falls(seed, name):
     assert (np.diff(dual) >= -1e-12 * dual[-1]).all()
 
 
-# Laws
+# Laws.
 
 
 @pytest.mark.parametrize("solver", MAIN)
@@ -150,7 +150,7 @@ def test_the_sum_is_never_below_the_maximum(seed):
     assert fit(case).certificate_.primal >= case.optimum.value * (1 - 1e-6)
 
 
-# Sums over all labellings of a chain
+# Sums over all labellings of a chain.
 
 
 def brute_force(case, w):
@@ -187,7 +187,7 @@ def test_sums_of_chains_are_listed_or_bracketed(seed, rescaling, scale):
 
 @pytest.mark.parametrize("rescaling", ["margin", "slack"])
 def test_sums_of_graphs_are_listed_or_have_a_ceiling(seed, rescaling):
-    """On forests; the ceiling is far above what is not listed."""
+    """On forests the bound of an unlisted sum is far above its value."""
     generator = fresh(seed, 98)
     case = make_case("graph-forest-symmetric", seed).replace(rescaling=rescaling)
     model = built_in(case)
@@ -205,7 +205,7 @@ def test_sums_of_graphs_are_listed_or_have_a_ceiling(seed, rescaling):
 
 
 def test_more_labellings_than_a_double_counts(seed):
-    """At w = 0 all 8^1000 labellings violate: the ceiling is infinite, and nothing is NaN."""
+    """At w = 0 all 8^1000 labellings violate: the upper bound is infinite, and no value is NaN."""
     generator = fresh(seed, 98)
     X = [generator.normal(size=(400, 2)), generator.normal(size=(3, 2))]
     Y = [generator.integers(8, size=400), generator.integers(8, size=3)]
@@ -215,12 +215,12 @@ def test_more_labellings_than_a_double_counts(seed):
     floors, ceilings = examples.slacks(np.zeros(examples.dimension))
     assert np.isinf(ceilings[0])
     assert 0 < floors[0] < np.inf
-    # sum over y of the number of mistakes = T K^T (1 - 1/K)
+    # The sum over y of the number of mistakes is T K^T (1 - 1/K).
     assert floors[1] == ceilings[1] == pytest.approx(3 * 8**3 * 7 / 8)
     assert mm.objective(mm_svm(model, X, Y), np.zeros(examples.dimension), X, Y) == np.inf
 
 
-# What is proven where not all outputs can be tried
+# Certificates when not all outputs can be tried.
 
 
 @pytest.mark.parametrize("solver", MAIN)
@@ -236,7 +236,7 @@ def test_the_reduced_problem_ends_training_and_says_so(seed, solver):
     assert not certificate.converged
     assert any("reduced" in str(w.message) for w in caught)
     assert 0 <= certificate.reduced_gap <= certificate.tol
-    assert certificate.dual < 0.999 * optimum.dual  # violators were missed
+    assert certificate.dual < 0.999 * optimum.dual  # some violators were missed
     assert certificate.gap > certificate.tol
     assert_truthful(case, svm)
     assert fit(case, kinds[solver]()).certificate_.converged

@@ -1,4 +1,4 @@
-"""hinge="sum": models of one's own, kernels, warm starts, files, and what is refused."""
+"""hinge="sum": a user's models, kernels, warm starts, files, and refused input."""
 
 import numpy as np
 import pytest
@@ -15,10 +15,10 @@ from summed_cases import MAIN, fit, mm_svm, optimum_of
 
 
 class Tags:
-    """Two positions with two labels each; where `listed`, all outputs are listed."""
+    """Two positions with two labels each; with `listed`, the model lists all outputs."""
 
     def __init__(self, twice=False):
-        self.twice = twice  # two outputs that nothing tells apart
+        self.twice = twice  # two outputs with equal features
 
     def initialize(self, X, Y):
         self.size_joint_feature = 2 * len(X[0])
@@ -53,7 +53,7 @@ def tag_problem(seed):
 
 
 def tag_optimum(model, X, Y, C, rescaling="margin"):
-    """The dense program over what the model lists."""
+    """Return the optimum of the dense QP over the outputs that the model lists."""
     from reference.enumerate import Block
 
     model.initialize(X, Y)
@@ -110,7 +110,7 @@ def test_outputs_must_hold_the_truth(seed):
         mm.StructuralSVM(Forgetful(), hinge="sum").fit(X, Y)
 
 
-# Kernels, threads
+# Kernels, threads.
 
 
 @pytest.mark.parametrize("base", ["multiclass-cost-dense", "chain-1to4-dense"])
@@ -137,7 +137,7 @@ def test_threads_reach_the_same_optimum(seed, solver):
     assert svm.coef_.tobytes() == again.coef_.tobytes()
 
 
-# The manners of an estimator
+# Conventions of an estimator.
 
 
 @pytest.mark.parametrize("kind", ["multiclass", "chain"])
@@ -151,7 +151,7 @@ def test_warm_start(seed, solver, kind):
     assert svm.history_["dual"][0] >= dual * (1 - 1e-12)
     assert svm.certificate_.converged
     assert svm.certificate_.passes <= cold
-    for C in (1.0, 0.2):  # multipliers are cut off at the new bound
+    for C in (1.0, 0.2):  # the smaller C clips multipliers
         svm.set_params(C=C).fit(case.X, case.Y)
         changed = case.replace(C=C)
         assert_truthful(changed, svm)

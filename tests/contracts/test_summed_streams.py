@@ -1,4 +1,5 @@
-"""hinge="sum" from chunks and shards, in cyclic passes: parts come and go, and the optimum is that of all."""
+"""hinge="sum" from chunks and shards in cyclic passes: parts come and go, and the optimum is the global
+one."""
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ def machine(case, budget, relative=1e-7, **settings):
 
 
 def classes_known(svm, case):
-    """The first chunk need not have all labels."""
+    """Give the model all classes, since the first chunk may lack some."""
     labels = np.unique(np.concatenate([np.atleast_1d(y) for y in case.Y]))
     return svm.set_params(model=clone(svm.model).set_params(classes=labels))
 
@@ -52,9 +53,7 @@ def test_the_twin_in_parts_has_the_optimum_of_the_dense_qp(name, seed):
     parts = [part.tolist() for part in np.array_split(order, 4)]
     duals, primals, w = in_parts(case, parts)
     best = optimum_of(case)
-    assert (
-        np.diff(duals) >= -1e-9 * best.value
-    ).all()  # a part's steps are steps of the whole dual
+    assert (np.diff(duals) >= -1e-9 * best.value).all()  # each step ascends the whole dual
     assert duals[-1] <= best.primal * (1 + 1e-9) and min(primals) >= best.dual * (1 - 1e-9)
     assert primals[-1] == pytest.approx(best.value, rel=1e-6)
     np.testing.assert_allclose(w, best.w, atol=2e-3 * np.abs(best.w).max())
@@ -73,7 +72,7 @@ def test_cyclic_chunks_have_the_optimum_of_the_dense_qp(name, tight, seed, monke
     monkeypatch.setattr(PartState, "close", watched)
     svm = classes_known(machine(case, TIGHT[name] if tight else 2**22), case)
     svm.fit(chunks_of(case, 5))
-    assert tight == any(frozen)  # parts went to the file and came back
+    assert tight == any(frozen)  # parts were frozen to the file and read back
     assert svm.certificate_.converged and svm.certificate_.exact and svm.solver_ == "streaming"
     assert svm.certificate_.primal == pytest.approx(optimum_of(case).value, rel=1e-6)
     assert_truthful(case, svm)
@@ -142,9 +141,9 @@ def test_a_warm_start_at_another_c_and_one_more_chunk(name, seed):
     case = case_of(name, seed, 5)
     svm, chunks = classes_known(machine(case, TIGHT[name]), case), chunks_of(case, 4)
     svm.set_params(C=3 * case.C, warm_start=True).fit(chunks)
-    svm.set_params(C=case.C).fit(chunks)  # multipliers are cut off at the smaller mass
+    svm.set_params(C=case.C).fit(chunks)  # the smaller mass clips multipliers
     assert svm.certificate_.primal == pytest.approx(optimum_of(case).value, rel=1e-6)
-    # Chunks of partial_fit are a stream of their own, as after any fit.
+    # Chunks of partial_fit start a new stream, as after any fit.
     svm.partial_fit(case.X, case.Y, sample_weight=case.sample_weight)
     assert svm.certificate_.primal == pytest.approx(optimum_of(case).value, rel=1e-6)
 
@@ -162,7 +161,7 @@ def test_flat_estimators_take_chunks(seed):
 
 
 def test_many_classes_count_to_the_budget(seed):
-    """All outputs of an example are kept while it is in memory: more classes, fewer examples at a time."""
+    """An example in memory keeps all its outputs, so more classes mean fewer examples at a time."""
     generator, sizes = fresh(seed, 706), []
     X, y = generator.normal(size=(60, 3)), generator.integers(0, 40, 60)
     settings = {"C": 0.1, "tol": 0.1, "hinge": "sum", "random_state": 0}
@@ -182,7 +181,7 @@ def test_many_classes_count_to_the_budget(seed):
 
 
 def test_an_output_that_no_pass_can_list_ends_with_the_reduced_problem(seed):
-    """Parses: nothing bounds their sum, and training says that what was found is solved."""
+    """The sum of a parse has no bound, so training reports that only the reduced problem is solved."""
     trees = [("S", ("A", "a"), ("B", "b")), ("S", ("A", "a"), ("S", ("A", "a"), ("B", "b")))] * 6
     X = [["a", "b"], ["a", "a", "b"]] * 6
     whole = mm.StructuralSVM(models.Grammar(rare=0), hinge="sum", C=0.1, random_state=0)

@@ -1,4 +1,4 @@
-"""Threads with a replica of w each: the same bits, no update lost, the optimum of one thread."""
+"""Threads with a replica of w each: reproducible bits, no lost update, the optimum of one thread."""
 
 import os
 
@@ -23,20 +23,20 @@ def many_cores(monkeypatch):
 
 
 def sequences(generator, n, d=30, labels=8):
-    """Chains whose labels can partly be told from their inputs."""
+    """Return chains whose labels the inputs determine only in part."""
     directions = generator.normal(size=(labels, d))
     Y = [generator.integers(labels, size=int(generator.integers(2, 7))) for _ in range(n)]
     return [directions[y] + generator.normal(size=(len(y), d)) for y in Y], Y
 
 
 def rows(generator, n, d=150, labels=8):
-    """Rows of as many classes."""
+    """Return rows with the given number of classes."""
     y = generator.integers(labels, size=n)
     return generator.normal(size=(labels, d))[y] + generator.normal(size=(n, d)), y
 
 
 def tasks(n=160):
-    """Models with compiled states of their own, and one behind virtual calls."""
+    """Return models with compiled states of their own, and one that uses virtual calls."""
     generator = fresh(SEED, 11)
     X, Y = sequences(generator, n)
     flat, y = rows(generator, n)
@@ -72,7 +72,7 @@ def fitted(task, solver, n_jobs, tol):
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("name", TASKS)
 def test_the_same_bits_for_as_many_threads_and_the_optimum_of_one(given, name, solver):
-    tol = 5e-3 if solver == "bcfw" else 1e-4  # it converges slowly
+    tol = 5e-3 if solver == "bcfw" else 1e-4  # BCFW converges slowly
     one = fitted(given[name], solver, 1, tol).certificate_
     for n_jobs in (2, 3):
         left, right = (fitted(given[name], solver, n_jobs, tol) for _ in range(2))
@@ -86,7 +86,7 @@ def test_the_same_bits_for_as_many_threads_and_the_optimum_of_one(given, name, s
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs Linux")
 @pytest.mark.parametrize("name", ["chain", "multiclass"])
 def test_threads_that_share_a_core_stand_in_for_each_other(given, name):
-    """The result does not depend on the thread that runs a worker."""
+    """The result does not depend on which thread runs a worker."""
     before = os.sched_getaffinity(0)
     free = fitted(given[name], "proximal", 3, 1e-4)
     try:
@@ -100,12 +100,12 @@ def test_threads_that_share_a_core_stand_in_for_each_other(given, name):
 
 @pytest.mark.parametrize("labels, alike", [(4, True), (70, False)])
 def test_one_thread_visits_where_updates_touch_as_much_as_visits(labels, alike):
-    """Few classes and more weights than a cache has; rows of many classes are long."""
+    """Passes use one thread for few classes if w exceeds a cache, but not for long rows of many classes."""
     generator = fresh(SEED, 14)
     n, d = 200, 400_000 if alike else 5000
     X = sp.random(n, d, 40 / d, "csr", dtype=np.float32, random_state=generator)
     y = np.concatenate([np.arange(labels), generator.integers(labels, size=n - labels)])
-    # Another rule than wss2: compiled rounds, which have one thread, are for that one.
+    # The rule "mvp" avoids the compiled rounds, which have one thread and need wss2.
     settings = {"C": 1.0, "tol": 1e-3, "solver": solvers.Proximal(rule="mvp"), "random_state": 0}
     one, two = (mm.MulticlassSVC(n_jobs=k, **settings).fit(X, y) for k in (1, 2))
     assert (one.coef_.tobytes() == two.coef_.tobytes()) == alike
@@ -135,7 +135,7 @@ def test_no_update_is_lost(given, name, threads, rule):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_copy_of_the_process_goes_on_without_the_helpers(given):
-    """These wait for the next pass in the process that they were started in; the copy has none of them."""
+    """The helper threads wait in the process that started them; a forked copy has none of them."""
     problem, state = state_of(given["chain"])
     order = np.random.default_rng(1).permutation(problem.active)
     state.visit(order, threads=3)
@@ -153,7 +153,7 @@ def test_a_copy_of_the_process_goes_on_without_the_helpers(given):
 
 
 def test_helpers_serve_passes_of_any_number_of_threads(given):
-    """More come when more are asked for; those that are too many stay out."""
+    """More helpers start if more threads are requested; surplus helpers stay idle."""
     problem, state = state_of(given["chain"])
     other = state_of(given["chain"])[1]
     order = np.random.default_rng(1).permutation(problem.active)
@@ -167,7 +167,7 @@ def test_helpers_serve_passes_of_any_number_of_threads(given):
 
 
 def test_threads_do_change_the_order_of_updates(given):
-    """Else the tests above would say nothing."""
+    """If threads did not change the order, the tests above would show nothing."""
     found = []
     for threads in (1, 2, 3):
         problem, state = state_of(given["chain"])
@@ -181,7 +181,7 @@ def test_a_pass_that_ends_at_its_deadline_leaves_a_whole_state(threads):
     generator = fresh(SEED, 12)
     X, Y = sequences(generator, 20_000)
     problem, state = state_of((models.Chain(), X, Y))
-    for attempt in range(12):  # a busy machine may not even begin in a short time
+    for attempt in range(12):  # a busy machine may not even start in a short time
         with pytest.raises(TimeUp), deadline(2e-3 * 2**attempt):
             while True:
                 state.visit(problem.active, threads=threads)
@@ -204,7 +204,7 @@ def proximal_dual(problem, state, center):
 
 
 def overshooting():
-    """Blocks that share all their features: steps that are made at one w push in the same direction."""
+    """Return blocks that share all features, so that steps made at one w add up in one direction."""
     generator = fresh(SEED, 15)
     n = 1500
     X, Y = sequences(generator, n, d=10, labels=16)
@@ -223,7 +223,7 @@ def hard():
 @pytest.mark.parametrize("threads", [2, 8, 64])
 @pytest.mark.parametrize("name", list(overshooting()))
 def test_the_dual_never_falls_over_a_pass(hard, name, threads, k, single):
-    """Also if outputs are forgotten, and if the number of updates in flight changes."""
+    """This also holds if outputs are dropped, or if the number of updates in flight changes."""
     problem, state = state_of(hard[name], C=1.0, single=single)
     generator, center = np.random.default_rng(1), np.zeros(problem.dimension)
     state.core.recenter(0.0, k)
@@ -246,7 +246,7 @@ def test_the_dual_never_falls_over_a_pass(hard, name, threads, k, single):
 @pytest.mark.parametrize("n_jobs", [2, 4, 8, 16, 64])
 @pytest.mark.parametrize("solver", ["proximal", "sda", "fasole"])
 def test_threads_take_few_more_passes_than_one(hard, solver, n_jobs):
-    """Few features: if nothing bounded the updates in flight, many threads would diverge."""
+    """The problem has few features, so without a limit on updates in flight many threads would diverge."""
     _, X, Y = hard["chain"]
     settings = {"C": 0.1, "tol": 2e-2, "solver": solver, "random_state": 0, "max_passes": 100}
     one, many = (
@@ -258,7 +258,7 @@ def test_threads_take_few_more_passes_than_one(hard, solver, n_jobs):
 
 
 def test_short_visits_stay_on_one_thread():
-    """An update is over before another core has read the last one."""
+    """An update takes less time than another core needs to read the last one."""
     generator = fresh(SEED, 16)
     task = (models.Multiclass(), *rows(generator, 500, d=4, labels=4))
     (problem, one), (_, two) = state_of(task), state_of(task)
@@ -296,7 +296,7 @@ def test_a_prior_is_for_one_thread(given):
 
 
 def test_weights_that_threads_copy_are_the_same_bits():
-    # So many weights that each of two threads has some, and orders inside and outside the core that differ.
+    # Each of two threads owns some of the many weights, and the orders inside and outside the core differ.
     generator, labels, d = fresh(SEED, 12), 11, 50_000
     X = [sp.random(5, d, density=1e-3, format="csr", random_state=generator) for _ in range(40)]
     Y = [generator.integers(labels, size=5) for _ in X]
@@ -307,7 +307,7 @@ def test_weights_that_threads_copy_are_the_same_bits():
     state = open_state(problem, 1e-3, np.random.default_rng(0))
     state.visit(problem.active)
     support, one = state.support(), state.weights()
-    state.visit(problem.active[:0], threads=2)  # those of what goes over all of w from now on
+    state.visit(problem.active[:0], threads=2)  # operations on all of w use two threads from now on
     assert (state.weights() == one).all() and one.any()
     assert (examples.slacks(w, 1)[0] == examples.slacks(w, 2)[0]).all()
     sums = [
@@ -344,7 +344,7 @@ def test_what_was_measured_of_w_is_measured_again_when_it_has_changed(given, thr
 
 
 def test_replicas_of_a_large_w_have_all_moves():
-    # Each worker copies its part of w; centres and passes of one thread make replicas stale.
+    # Each worker copies its part of w; new centres and single-threaded passes make replicas stale.
     generator, labels, d = fresh(SEED, 13), 11, 100_000
     X = [sp.random(5, d, density=1e-3, format="csr", random_state=generator) for _ in range(60)]
     Y = [generator.integers(labels, size=5) for _ in X]

@@ -1,4 +1,4 @@
-"""tol="auto": the gap follows the objective, for every solver, every C and every scale of the losses."""
+"""tol="auto": the gap scales with the objective, for every solver, every C and every scale of the losses."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from reference.strategies import cases
 
 
 def assert_kept(svm, optimum):
-    """The certificate keeps both conditions, and is true."""
+    """Assert that the certificate is true and meets both conditions of tol="auto"."""
     c = svm.certificate_
     assert c.converged and c.status == "solved"
     assert c.dual <= optimum * (1 + 1e-9) and optimum <= c.primal * (1 + 1e-9)
@@ -37,7 +37,7 @@ def test_every_solver_ends_at_a_hundredth_of_the_objective(solver, case, times):
     zero = mm.objective(svm, np.zeros_like(svm.coef_), case.X, case.Y, None, case.sample_weight)
     done = zero - svm.certificate_.primal
     if svm.certificate_.primal > 0.9 * zero and done > 100 * LEAST_OF_LOSS * zero:
-        # P - D <= PROGRESS (P(0) - D), where P(0) is known: near it
+        # P - D <= PROGRESS (P(0) - D), where P(0) is close
         left = svm.certificate_.primal - svm.certificate_.dual
         assert left <= PROGRESS * (done + left) * (1 + 1e-6)
 
@@ -51,7 +51,7 @@ def test_the_unit_of_the_losses_does_not_matter(unit, solver):
     svm.fit(X, y)
     plain = mm.StructuralSVM(models.Multiclass(), C=1.0, random_state=0).fit(X, y)
     assert svm.certificate_.relative_gap <= RELATIVE
-    # With losses u Delta and u C the solution is u w, and P is u^2 P.
+    # With losses u Delta and with u C the solution is u w, and P is multiplied by u^2.
     primal = svm.certificate_.primal / unit**2
     assert primal == pytest.approx(plain.certificate_.primal, rel=2 * RELATIVE)
 
@@ -103,7 +103,7 @@ def test_streams_partial_fit_and_hidden_parts():
     falls = -np.diff(hidden.objective_path_)
     assert (
         falls[:-1] > RELATIVE * hidden.objective_path_[1:-1]
-    ).all()  # the last round alone may fall less
+    ).all()  # only the last round may fall less
 
 
 def test_files_parameters_and_certify(tmp_path):

@@ -1,4 +1,4 @@
-"""Illegal transitions and fixed labels: every argmax of a chain is the best of the legal outputs."""
+"""Illegal transitions and fixed labels: every argmax of a chain is the best legal output."""
 
 import re
 from itertools import product
@@ -18,18 +18,19 @@ from reference.cases import chain_case, fresh
 from reference.enumerate import ChainTruth
 from reference.strategies import SEED
 
-ALWAYS, NEVER = 1, 10**9  # labels above which stored transitions are followed
+# thresholds on the number of labels for the search over stored transitions
+ALWAYS, NEVER = 1, 10**9
 
 
 def random_rules(generator, K, share):
-    """Illegal pairs of which label 0 is free, so that every length has a legal labelling."""
+    """Draw illegal pairs; label 0 is always legal, so every length has a legal labelling."""
     pairs = [(a, b) for a in range(K) for b in range(K) if (a, b) != (0, 0)]
     pairs += [(None, b) for b in range(1, K)] + [(a, None) for a in range(1, K)]
     return [pair for pair in pairs if generator.uniform() < share]
 
 
 def legal_labels(generator, truth, T):
-    """A legal labelling: drawn until it is one, at most a few times."""
+    """Draw labellings until one is legal; after 50 tries, return all zeros."""
     for _ in range(50):
         y = tuple(generator.integers(len(truth.classes), size=T).tolist())
         if truth.legal(y):
@@ -38,7 +39,7 @@ def legal_labels(generator, truth, T):
 
 
 def problem(draw, generator, K, lengths, d=2):
-    """A constrained chain on data, the truth, and weights with ties and zeros."""
+    """Draw a constrained chain with data, the reference, and weights with ties and zeros."""
     illegal = random_rules(generator, K, draw(st.sampled_from([0.05, 0.5, 0.95])))
     options = {"start": draw(st.booleans()), "end": draw(st.booleans())}
     truth = ChainTruth(range(K), d, illegal=illegal, **options)
@@ -135,7 +136,7 @@ def test_fixed_labels_leave_the_best_of_the_others(data):
         assert value == pytest.approx(best, abs=1e-5)
 
 
-SPANS = {  # what a legal sequence looks like, over letters of one type
+SPANS = {  # patterns of legal sequences, over the letters of one type
     "iob2": r"(O|BI*)*",
     "iobes": r"(O|S|BI*E)*",
     "bilou": r"(O|U|BI*L)*",
@@ -169,7 +170,7 @@ def test_types_of_spans_do_not_mix():
 
 @pytest.fixture
 def tagger(generator):
-    """A tagger of spans, and its data."""
+    """Return a tagger of spans and its data."""
     X = [generator.normal(size=(T, 4)) for T in (3, 2, 4, 3, 1) * 4]
     Y = [["B-A", "I-A", "O", "B-B"][: len(x)] for x in X]
     Y[0] = ["B-B", "I-B", "O"]
@@ -267,7 +268,7 @@ def test_files_keep_the_rules(tagger, tmp_path, given, generator):
     more = [generator.normal(size=(T, 4)) for T in (1, 5, 9) * 10]
     assert list(map(list, loaded.predict(more))) == list(map(list, svm.predict(more)))
     np.testing.assert_array_equal(loaded.model_.rules_.keys, svm.model_.rules_.keys)
-    again = clone(loaded).fit(X, Y)  # the parameter is there again
+    again = clone(loaded).fit(X, Y)  # the file restores the parameter
     np.testing.assert_array_equal(again.model_.rules_.keys, svm.model_.rules_.keys)
 
 

@@ -1,4 +1,4 @@
-"""Tree against brute force over all placements, and through what every built-in model can do."""
+"""Tree against brute force over all placements, and with every feature of built-in models."""
 
 from itertools import product
 
@@ -24,10 +24,10 @@ def as_places(y):
     return tuple(tuple(place) for place in np.asarray(y).tolist())
 
 
-# The oracle
+# The oracle.
 
 
-# Springs that push are as exact as springs that pull, and slack ones too.
+# Springs that push, and springs without force, are as exact as springs that pull.
 @pytest.mark.parametrize("spring", [-2.0, -1e-9, 0.0, 1e-9, 2.0, None])
 def test_inference_is_brute_force(case, generator, spring):
     model, truth = prepared(case), case.truth
@@ -56,7 +56,7 @@ def test_inference_is_brute_force(case, generator, spring):
     st.floats(-5, 5),
 )
 def test_a_row_of_two_parts_is_the_distance_transform(scores, quadratic, linear, anchor):
-    """The child's row of scores under one spring, against all pairs; ties and steep springs included."""
+    """The child's row of scores under one spring, against all pairs; with ties and steep springs."""
     n = len(scores)
     X = [np.array(scores, dtype=float).reshape(1, n, 1)]
     model = models.Tree(edges=[(0, 1)])
@@ -86,7 +86,7 @@ def test_combine_is_the_definition(case):
     assert not examples.knows(np.zeros(model.n_parts_ + 1, np.int32), np.array([0]))
 
 
-# Solvers and what belongs to a fit
+# Solvers, and operations on a fit.
 
 
 def test_a_damaged_file_is_refused(seed):
@@ -123,7 +123,7 @@ def test_the_tree_is_the_one_of_least_variance(generator):
     assert edges in ({(0, 3), (0, 1), (1, 2)}, {(0, 3), (1, 3), (1, 2)})
 
 
-# Bad input
+# Bad input.
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_node_weight_is_refused(seed):
 
 
 def test_the_running_dual_under_a_prior_with_several_scales(case, generator):
-    """Padding of the weights is not a weight: it has no scale to divide by."""
+    """The padding of the weights has no scale, so it must not be divided by one."""
     scale = generator.uniform(0.3, 2.0, size=case.truth.size_joint_feature)
     svm = mm.StructuralSVM(built_in(case), C=0.5, prior=(0.0, scale), solver="fasole", tol=1e-3)
     svm.fit(case.X, case.Y)

@@ -1,7 +1,7 @@
-"""The compiled solvers do what the readable twins do, pass by pass.
+"""The compiled solvers equal the readable twins, pass by pass.
 
-Cyclic order and a random cost matrix (no ties) leave no freedom: after each pass over the examples
-the dual of the package is the dual of the pseudo-code.
+Cyclic order and a random cost matrix (no ties) make the steps unique: after each pass over the
+examples the dual of the package equals the dual of the pseudo-code.
 """
 
 import numpy as np
@@ -45,9 +45,10 @@ def test_dual_after_each_pass_is_the_twins(seed, solver, name):
     expected = twin(enumerated(case), tol=0.0, max_passes=PASSES).dual
     svm = quietly(lambda: fit(case, make(), relative=1e-14, max_passes=50))
     found = np.asarray(svm.history_["dual"][: PASSES + 1])
-    found = found[1:] if found[0] == 0.0 else found[:PASSES]  # a row for the start is allowed
-    # Steps are steered by norms in single precision: optimal to about 1e-7, certified in double.
-    # A pair step can end at the optimum itself: then the twin stops, and nothing more is gained.
+    # the history may begin with the starting point
+    found = found[1:] if found[0] == 0.0 else found[:PASSES]
+    # Steps use norms in single precision, so they are optimal to about 1e-7; the certificate is in
+    # double. A pair step can reach the optimum itself; then the twin stops.
     expected = np.pad(np.asarray(expected), (0, len(found[:PASSES]) - len(expected)), mode="edge")
     np.testing.assert_allclose(found[:PASSES], expected, rtol=1e-6)
 
@@ -69,7 +70,7 @@ def test_fasole_asks_the_oracle_as_often_as_the_twin(seed, name, accelerated, re
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_proximal_needs_no_more_passes_than_the_plain_recipe(seed, name):
-    # The recipe's shortcuts (skipping, early certificates) may only save oracle calls.
+    # The shortcuts of the package (skipped visits, early certificates) may only save oracle calls.
     case = MAKERS[name](fresh(seed, 9))
     twin = twins_batch.proximal(enumerated(case), tol=1e-3, seed=seed)
     assert twin.converged
@@ -97,8 +98,9 @@ def test_epochs_of_dual_coordinate_ascent_are_the_twins(seed, name):
 @pytest.mark.parametrize("rule", ["wss2", "mvp"])
 @pytest.mark.parametrize("name", ["multiclass", "chain"])
 def test_updates_are_within_the_bound_of_theorem_1(seed, name, rule, share):
-    # Algorithm 2 ends after 8 L D^2 / (eps^2 lambda) updates at most: L the largest loss, D the largest
-    # |psi(x, y)|. With R = max |psi_i(u) - psi_i(v)| <= 2 D the bound 2 L R^2 / (eps^2 lambda) is no larger.
+    # Algorithm 2 ends after at most 8 L D^2 / (eps^2 lambda) updates, with L the largest loss and D
+    # the largest |psi(x, y)|. With R = max |psi_i(u) - psi_i(v)| <= 2 D,
+    #  2 L R^2 / (eps^2 lambda) is not larger.
     case = MAKERS[name](fresh(seed, 14))
     blocks = enumerated(case).blocks
     largest = max(block.offsets.max() for block in blocks)
@@ -120,7 +122,7 @@ def test_updates_are_within_the_bound_of_theorem_1(seed, name, rule, share):
     assert bounds.primal - bounds.dual <= tol * problem.total * (1 + 1e-9)
 
 
-EXACT_PROGRAM = 1e-5  # of tol, or of the last gap: what a program is solved to
+EXACT_PROGRAM = 1e-5  # the accuracy of a program, relative to tol or to the last gap
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -162,7 +164,7 @@ def test_cuts_of_violators_as_printed_are_the_twins(seed):
 
 
 def opened(case, hinge="max"):
-    """The problem of a case."""
+    """Return the problem of a case."""
     model = built_in(case)
     model.initialize(case.X, case.Y)
     formulation = mm.problem.Formulation(hinge, case.rescaling)

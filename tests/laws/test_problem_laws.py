@@ -1,4 +1,4 @@
-"""Symmetries of the objective: two routes to the same problem meet at one optimum."""
+"""Symmetries of the objective: two routes to the same problem reach one optimum."""
 
 import numpy as np
 import pytest
@@ -17,14 +17,14 @@ few = settings(max_examples=8)
 
 
 def taken(case, index):
-    """The case with these examples, in this order, repeats allowed."""
+    """Return the case with these examples, in this order; repeats are allowed."""
     X = [case.X[i] for i in index] if case.kind == "chain" else case.X[list(index)]
     weight = None if case.sample_weight is None else case.sample_weight[list(index)]
     return case.replace(X=X, Y=[case.Y[i] for i in index], sample_weight=weight)
 
 
 def optimum_of(case, solver):
-    """The certified optimum, to about eight digits."""
+    """Return the certified optimum, to about eight digits."""
     certificate = fit(case, EXACT[solver](), relative=1e-8).certificate_
     assert certificate.converged
     return certificate.primal
@@ -79,7 +79,7 @@ def test_twice_the_weights_is_twice_c(solver, case):
 @few
 @given(case=multiclass_cases(weighted=False))
 def test_scaled_features_and_c_scale_the_optimum(solver, case):
-    # w -> w / 2 with 2 X and C / 4 divides P by four (a bias would have to scale along).
+    # P(w / 2) with 2 X and C / 4 is a quarter of P(w); a bias would have to be scaled too.
     plain = case.replace(options=dict(case.options, bias=None))
     truth = MulticlassTruth(case.truth.classes, case.X.shape[1], case.truth.costs)
     plain = plain.replace(truth=truth)

@@ -1,4 +1,4 @@
-"""Runs: reproducible, restartable, parallel, saved and loaded, and the same optimum throughout."""
+"""Laws of runs: reproducible, restartable, parallel, saved and loaded, always with the same optimum."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ few = settings(max_examples=8)
 
 
 def flat(predictions):
-    """All predicted labels in one list."""
+    """Return all predicted labels in one list."""
     return [label for y in predictions for label in np.ravel(y).tolist()]
 
 
@@ -64,8 +64,10 @@ def test_warm_start_continues_to_the_same_optimum(solver, case):
     svm.fit(case.X, case.Y, sample_weight=case.sample_weight)
     assert svm.certificate_.converged
     assert svm.certificate_.primal == pytest.approx(case.optimum.value, rel=1e-6)
-    if solver not in ("auto", "proximal"):  # those ascend the dual of another problem
-        assert svm.history_["dual"][0] >= reached - 1e-9 * case.optimum.value  # not from zero
+    # the proximal solvers ascend the dual of another problem
+    if solver not in ("auto", "proximal"):
+        # the dual does not restart at zero
+        assert svm.history_["dual"][0] >= reached - 1e-9 * case.optimum.value
 
 
 @few
@@ -105,7 +107,8 @@ def test_a_warm_start_with_a_larger_c_begins_at_the_same_weights(case, python, f
     large = mm.Problem(examples, factor * case.C, case.sample_weight)
     state = open_state(large, 1e-3, np.random.default_rng(0), warm=result.support)
     law = large.regularizer.law(-small.plane(result.support)[1])
-    np.testing.assert_allclose(state.weights(), law, atol=1e-6)  # single precision in between
+    # updates between refreshes use single precision
+    np.testing.assert_allclose(state.weights(), law, atol=1e-6)
     dual = large.dual_objective(state.support())
     assert dual == pytest.approx(small.dual_objective(result.support), rel=1e-9, abs=1e-12)
     one = quietly(lambda: mm.train(large, solvers.OneSlack(), warm=result.support, max_passes=1))
@@ -141,7 +144,7 @@ def test_certify_agrees_with_the_certificate(solver, case, passes):
 @few
 @given(case=cases(), parts=st.integers(1, 5), room=st.integers(10, 40), bound=st.booleans())
 def test_a_stream_in_any_parts_ends_at_the_optimum_of_all(case, parts, room, bound):
-    """Whatever the chunks, the budget (in examples) and the regulariser are."""
+    """The optimum depends neither on the chunks, the budget (in examples) nor the regulariser."""
     size, d = -(-len(case.Y) // parts), len(fit(case, "auto", relative=1e-2).coef_)
     weights = np.ones(len(case.Y)) if case.sample_weight is None else case.sample_weight
     labels = sorted({label for y in case.Y for label in np.ravel(y).tolist()})

@@ -1,4 +1,4 @@
-"""Attributes of nodes as rows of features, in plain Python: the slow truth of ``data.AttributeEncoder``."""
+"""Convert attributes to rows of features, in plain Python: the slow twin of ``data.AttributeEncoder``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def pairs(node: Any) -> Iterator[tuple[Any, float]]:
 
 
 def pairs_of(name: Any, value: Any) -> Iterator[tuple[Any, float]]:
-    """What one entry of a dict gives."""
+    """Yield the name and value of each feature of one dict entry."""
     if value is None:
         return
     if isinstance(value, str):
@@ -41,14 +41,14 @@ def pairs_of(name: Any, value: Any) -> Iterator[tuple[Any, float]]:
 
 
 class Vocabulary:
-    """Names seen in training; names first seen later are left out."""
+    """The names seen in training; names that first appear later are ignored."""
 
     def __init__(self) -> None:
         self.index: dict[Any, int] = {}
         self.counts: dict[Any, int] = {}
 
     def transform(self, X: Sequence[Any], grow: bool = False) -> list[sp.csr_matrix]:
-        """One CSR matrix for each sequence, all with as many columns as names are known at the end."""
+        """Return one CSR matrix per sequence; the columns are all names known at the end."""
         rows = [[self._row(node, i, t, grow) for t, node in enumerate(x)] for i, x in enumerate(X)]
         return [matrix(nodes, len(self.index)) for nodes in rows]
 
@@ -69,7 +69,7 @@ class Vocabulary:
         return row
 
     def frequent(self, least: int) -> Vocabulary:
-        """The names that were given at least so often, in their order."""
+        """Return a vocabulary of the names that were given at least this often, in the same order."""
         kept = [name for name in self.index if self.counts[name] >= least]
         found = Vocabulary()
         found.index = {name: j for j, name in enumerate(kept)}
@@ -77,7 +77,7 @@ class Vocabulary:
 
 
 def hashed(X: Sequence[Any], n_features: int) -> list[sp.csr_matrix]:
-    """Columns by a check sum of the names."""
+    """Return CSR matrices whose columns are checksums of the names."""
     found = []
     for x in X:
         rows: list[dict[int, float]] = []
@@ -92,7 +92,7 @@ def hashed(X: Sequence[Any], n_features: int) -> list[sp.csr_matrix]:
 
 
 def matrix(rows: list[dict[int, float]], width: int) -> sp.csr_matrix:
-    """Rows of columns and values."""
+    """Return the CSR matrix of rows that map columns to values."""
     columns = [sorted(row) for row in rows]
     indptr = np.cumsum([0, *map(len, columns)]).astype(np.int32)
     indices = np.array([c for row in columns for c in row], dtype=np.int32)

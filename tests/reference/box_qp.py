@@ -3,9 +3,9 @@ r"""The dual of the summed error over all enumerated outputs, solved by an inter
     primal   P(w) = 1/2 |w|^2 + sum_i c_i sum_y max(0, s_i(y)),   s_i(y) = Delta_i(y) + <w, psi_i(y)>
     dual     D(a) = sum a_i(y) Delta_i(y) - 1/2 |sum a_i(y) psi_i(y)|^2,   0 <= a_i(y) <= c_i
 
-Stationarity reads s = u - z, with z >= 0 for a >= 0 and u >= 0 for b = c - a >= 0; a z = mu and b u = mu
-are driven to zero by Newton steps (Mehrotra). With d = z / a + u / b a step solves one system in the
-dimension of w, I + Psi' diag(1 / d) Psi. The answer is proved before it is returned.
+Stationarity reads s = u - z, with z >= 0 for a >= 0 and u >= 0 for b = c - a >= 0. Newton steps
+(Mehrotra) drive a z = mu and b u = mu to zero. With d = z / a + u / b, a step solves one system in
+the dimension of w, I + Psi' diag(1 / d) Psi. The answer is proved before it is returned.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _InteriorPoint:
         return da, dz, du
 
     def length(self, da: np.ndarray, dz: np.ndarray, du: np.ndarray) -> float:
-        """The longest step in (0, 1] that stays inside."""
+        """The longest step in (0, 1] that keeps all variables positive."""
         longest = 1.0
         pairs = ((self.a, da), (self.top - self.a, -da), (self.z, dz), (self.u, du))
         for value, change in pairs:
@@ -61,7 +61,7 @@ class _InteriorPoint:
         return longest
 
     def iterate(self) -> float:
-        """One predictor-corrector step; returns the mean complementarity before it."""
+        """Make one predictor-corrector step and return the mean complementarity before it."""
         b = self.top - self.a
         mu = float(np.mean(np.concatenate([self.a * self.z, b * self.u])))
         zero = np.zeros_like(self.a)
@@ -76,7 +76,7 @@ class _InteriorPoint:
         return mu
 
     def polished(self) -> np.ndarray:
-        """The multipliers if the present active set is the final one."""
+        """The exact multipliers if the current active set is the final one."""
         b = self.top - self.a
         low, high = self.a * self.u.max() < self.z * self.top, b * self.z.max() < self.u * self.top
         free = ~(low | high)
@@ -95,7 +95,7 @@ def solve_summed(
     sample_weight: Sequence[float] | None = None,
     relative_gap: float = 1e-9,
 ) -> Optimum:
-    """The optimum of the summed error, with a relative gap that was checked."""
+    """Return the optimum of the summed error, after checking its relative gap."""
     weights = np.ones(len(blocks)) if sample_weight is None else np.asarray(sample_weight, float)
     budgets = C * weights
     owner = np.repeat(np.arange(len(blocks)), [len(block.offsets) for block in blocks])
@@ -107,7 +107,7 @@ def solve_summed(
     for _ in range(100):
         try:
             mu = point.iterate()
-        except np.linalg.LinAlgError:  # nothing left to gain in this precision
+        except np.linalg.LinAlgError:  # no further progress in this precision
             break
         late = best is not None and mu * len(owner) < 1e-4 * best.primal
         for candidate in (point.a, point.polished()) if late else (point.a,):

@@ -1,4 +1,4 @@
-"""Random small problems of each kind, with the enumerated truth about them."""
+"""Random small problems of each kind, with the enumerated reference for each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .trees import GrammarTruth, TooManyTreesError
 
 @dataclass(frozen=True)
 class Case:
-    """One training problem: data, what the model is given, and the truth to compare with."""
+    """One training problem: data, options of the model, and the reference (`truth`) to compare with."""
 
     kind: str
     X: Any
@@ -60,7 +60,7 @@ class Case:
         return self.C * np.asarray(weights, dtype=np.float64)
 
     def replace(self, **changes: Any) -> Case:
-        """A changed copy; nothing computed is carried over."""
+        """Return a changed copy; cached values are not copied."""
         return replace(self, **changes)
 
 
@@ -138,7 +138,7 @@ def chain_case(
     C: float = 1.0,
     illegal: tuple[tuple[Any, Any], ...] = (),
 ) -> Case:
-    """Random chains of the given lengths, in turn; every class occurs, and illegal pairs do not."""
+    """Random chains; the lengths repeat in turn, every class occurs, and illegal pairs do not."""
     X, Y = [], []
     for i in range(n):
         length = lengths[i % len(lengths)]
@@ -185,7 +185,7 @@ def edge_chain_case(
 
 
 def observed_case(generator: np.random.Generator, **settings: Any) -> Case:
-    """Random chains with weights for the pairs of a feature and a label that occur together."""
+    """Random chains with weights only for pairs of a feature and a label that occur together."""
     case = chain_case(generator, layout="csr", **settings)
     truth, options = case.truth, case.options
     width = truth.n_features + (truth.bias is not None)
@@ -193,7 +193,7 @@ def observed_case(generator: np.random.Generator, **settings: Any) -> Case:
     for x, y in zip(truth.examples(case.X), case.Y, strict=True):
         for row, label in zip(x, y, strict=True):
             seen[: len(row), label] |= row != 0
-            seen[len(row) :, label] = True  # the bias
+            seen[len(row) :, label] = True  # the bias has a weight for every label
     rest = truth.mean, truth.bias, truth.start, truth.end
     truth = ChainTruth(truth.classes, truth.n_features, options["costs"], *rest, observed=seen)
     return case.replace(truth=truth, options={**options, "features": "observed"})
@@ -202,7 +202,7 @@ def observed_case(generator: np.random.Generator, **settings: Any) -> Case:
 def random_tree(
     generator: np.random.Generator, words: list[str], labels: str, tags: str, depth: int = 0
 ) -> ParseTree:
-    """A random tree over words: phrases of up to three children, now and then a chain."""
+    """A random tree over the words: phrases of up to three children, sometimes a chain of unary nodes."""
     if len(words) == 1:
         tree = ParseTree(str(generator.choice(list(tags))), words)
     else:
@@ -227,7 +227,7 @@ def grammar_case(
     C: float = 1.0,
     most: int = 150,
 ) -> Case:
-    """Random trees over few words, so that sentences are ambiguous; at most `most` trees a sentence."""
+    """Random trees over few, hence ambiguous, words; a sentence has at most `most` trees."""
     while True:
         X = [list(generator.choice(list("abc"), lengths[i % len(lengths)])) for i in range(n)]
         X = [[str(word) for word in x] for x in X]
@@ -279,7 +279,7 @@ def graph_case(
     weighted: bool = False,
     C: float = 1.0,
 ) -> Case:
-    """Random graphs of the given sizes, in turn, with one type of nodes."""
+    """Random graphs with one type of nodes; the sizes repeat in turn."""
     X, Y = [], []
     for i in range(n):
         size = sizes[i % len(sizes)]
@@ -316,7 +316,7 @@ def multilabel_case(
     Y = generator.integers(2, size=(n, n_labels))
     every = [(a, b) for a in range(n_labels) for b in range(a + 1, n_labels)]
     given = {"all": every, "none": []}[pairs] if isinstance(pairs, str) else pairs
-    ordered = sorted(tuple(sorted(pair)) for pair in given)  # the earlier label first
+    ordered = sorted(tuple(sorted(pair)) for pair in given)  # the smaller label first
     truth = MultiLabelTruth(n_labels, n_features, ordered, bias)
     return Case("multilabel", X, Y, truth, C, None, {"pairs": pairs, "bias": bias})
 
@@ -332,7 +332,7 @@ def ranking_case(
     weighted: bool = False,
     C: float = 1.0,
 ) -> Case:
-    """Random grades of a few candidates; some queries may have one grade only."""
+    """Random grades of a few candidates; some queries may have only one grade."""
     lengths = [sizes[i % len(sizes)] for i in range(n)]
     X = [_features(generator, (m, n_features), layout, dtype) for m in lengths]
     Y = [generator.integers(grades, size=m).tolist() for m in lengths]
@@ -341,5 +341,5 @@ def ranking_case(
 
 
 def fresh(seed: int, salt: int = 0) -> np.random.Generator:
-    """A generator of its own for one case."""
+    """A separate random generator for one case."""
     return np.random.default_rng([seed, salt])

@@ -11,7 +11,7 @@ from .enumerate import Block
 
 
 def clique_feature(kind: str, K: int, labels: tuple[int, ...]) -> np.ndarray:
-    """The weights that a labelling of a factor takes: of all labellings, or of labels that all have."""
+    """An indicator of the factor's labelling, or of a label that all its nodes share."""
     if kind == "full":
         table = np.zeros((K,) * len(labels))
         table[labels] = 1
@@ -23,7 +23,7 @@ def clique_feature(kind: str, K: int, labels: tuple[int, ...]) -> np.ndarray:
 
 
 def joint_feature(x: Any, y: tuple[int, ...], K: int, kind: str) -> np.ndarray:
-    """Unary weights (K, d), full pairwise weights (K, K), then those of the factors."""
+    """Unary features (K, d), pairwise features (K, K), then the features of the factors."""
     nodes, edges, _, _, cliques = x
     unary, pairwise = np.zeros((K, nodes.shape[1])), np.zeros((K, K))
     for row, label in zip(nodes, y, strict=True):
@@ -39,7 +39,7 @@ def every_output(n: int, K: int) -> list[tuple[int, ...]]:
 
 
 def blocks_of(X: list, Y: list, K: int, kind: str) -> list[Block]:
-    """Every plane of every example, Hamming loss."""
+    """Every plane of every example, with the Hamming loss."""
     found = []
     for x, y in zip(X, Y, strict=True):
         true = joint_feature(x, tuple(y), K, kind)
@@ -51,7 +51,7 @@ def blocks_of(X: list, Y: list, K: int, kind: str) -> list[Block]:
 
 
 def relaxed_optimum(X: list, Y: list, K: int, kind: str, mass: float) -> float:
-    """The relaxation of the paper: marginals of every labelling of every factor, which agree at the nodes."""
+    """The optimum of the relaxation: marginals of each factor's labellings, which agree at the nodes."""
     import cvxpy
 
     d = len(joint_feature(X[0], tuple(Y[0]), K, kind))

@@ -1,9 +1,9 @@
-"""What conlleval counts, token by token, as its authors describe it: the slow truth about entities.
+"""The reference for entity scores: chunk counts, token by token, as the authors of conlleval describe them.
 
-It never lists spans. It walks over the tokens of both taggings at once, with a boundary "O" after each
-sentence, and asks at each token whether a chunk ended before it and whether one starts at it. Its rules
-name pairs of letters: those of the original are for B and I, and for I and E. S (alone) and BIES
-together follow the usual extension: S and B always start, E and S always end.
+It never lists spans. It walks over the tokens of both taggings at once, with a boundary "O" after
+each sentence. At each token it asks whether a chunk ended before it and whether one starts at it.
+Its rules name pairs of letters; the original has pairs of B and I, and of I and E. The rules for S
+(a single token) and for BIES follow the usual extension: S and B always start, E and S always end.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ STARTS |= {"BS", "IS", "OS", "EB", "ES", "SB", "SI", "SE", "SS"}
 
 
 def ended(last: tuple[str, str], now: tuple[str, str]) -> bool:
-    """Whether a chunk ended between two tokens."""
+    """Return whether a chunk ended between two tokens."""
     return last[0] + now[0] in ENDS or (last[0] != "O" and last[1] != now[1])
 
 
 def started(last: tuple[str, str], now: tuple[str, str]) -> bool:
-    """Whether a chunk starts at the second of two tokens."""
+    """Return whether a chunk starts at the second of two tokens."""
     return last[0] + now[0] in STARTS or (now[0] != "O" and last[1] != now[1])
 
 
 def split(tag: str) -> tuple[str, str]:
-    """Letter and type; L and U of BILOU are E and S."""
+    """Split a tag into letter and type; L and U of BILOU become E and S."""
     letter, _, kind = tag.partition("-")
     return {"L": "E", "U": "S"}.get(letter, letter), kind
 
 
 def conlleval(Y: list[list[str]], P: list[list[str]]) -> tuple[Counter, Counter, Counter]:
-    """Correct, true and guessed chunks by type."""
+    """Count the correct, true and guessed chunks by type."""
     correct, true, guessed = Counter(), Counter(), Counter()
     last_true = last_guess = ("O", "")
-    inside = False  # a chunk that began in both and is the same so far
+    inside = False  # whether a chunk began in both taggings and agrees so far
     for y, p in zip(Y, P, strict=True):
         for tag, guess in zip([*y, "O"], [*p, "O"], strict=True):
             now_true, now_guess = split(tag), split(guess)

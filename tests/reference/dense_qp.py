@@ -4,15 +4,16 @@ r"""The dual of the structural SVM over all enumerated outputs, solved by an int
     dual     D(a) = sum a_i(y) Delta_i(y) - 1/2 |sum a_i(y) psi_i(y)|^2
              a >= 0,  sum_y a_i(y) = c_i,   w = -sum a psi
 
-Stationarity reads z_i(y) = xi_i - s_i(y) with s_i(y) = Delta_i(y) + <w, psi_i(y)> and z >= 0, so
-that complementarity a z = mu is driven to zero by Newton steps (Mehrotra's predictor and
-corrector). With d = a / z the step solves one system in the dimension of w whose matrix,
+Stationarity reads z_i(y) = xi_i - s_i(y) with s_i(y) = Delta_i(y) + <w, psi_i(y)> and z >= 0.
+Newton steps (Mehrotra's predictor and corrector) drive the complementarity a z = mu to zero.
+With d = a / z, each step solves one system in the dimension of w. Its matrix,
 
     I + sum_i [ second moment of psi_i under the weights d_i, about its own mean ],
 
-is at least the identity: the accuracy does not suffer near the optimum. This shares nothing with
-dual coordinate ascent, which is the point. The answer is proved before it is returned: the
-multipliers are made feasible exactly, and primal and dual are recomputed from their definitions.
+is at least the identity, so the accuracy does not suffer near the optimum. The method shares
+nothing with dual coordinate ascent, which makes it an independent check. The answer is proved
+before it is returned: the multipliers are made feasible exactly, and primal and dual are recomputed
+from their definitions.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from .memo import remembered
 
 @dataclass(frozen=True)
 class Optimum:
-    """A proven solution: `dual <= optimum <= primal`, relative gap below what was asked."""
+    """A proven solution: `dual <= optimum <= primal`, and the relative gap is below the requested one."""
 
     w: np.ndarray
     primal: float
@@ -60,7 +61,7 @@ def weights_of(blocks: Sequence[Block], multipliers: Sequence[np.ndarray]) -> np
 
 
 class _InteriorPoint:
-    """Flat arrays over all (example, output) pairs; `owner` tells the example of a pair."""
+    """Flat arrays over all (example, output) pairs; `owner` gives the example of each pair."""
 
     def __init__(self, blocks: Sequence[Block], budgets: np.ndarray) -> None:
         sizes = [len(block.offsets) for block in blocks]
@@ -83,7 +84,7 @@ class _InteriorPoint:
         return sums
 
     def factor(self) -> None:
-        """The matrix of the docstring, for the present a and z."""
+        """Form the matrix of the module's docstring for the current a and z."""
         self.d = self.a / self.z
         self.mass = self.per_block(self.d)
         self.mean = self.per_block(self.d[:, None] * self.psi) / self.mass[:, None]
@@ -118,7 +119,7 @@ class _InteriorPoint:
         return length
 
     def iterate(self) -> float:
-        """One predictor-corrector step; returns the mean complementarity before it."""
+        """Make one predictor-corrector step and return the mean complementarity before it."""
         mu = float(np.mean(self.a * self.z))
         self.factor()
         da, _, _, dz = self.direction(np.zeros_like(self.a))
@@ -134,10 +135,10 @@ class _InteriorPoint:
         return mu
 
     def polished(self) -> np.ndarray:
-        """The multipliers if the present active set is the final one.
+        """The exact multipliers if the current active set is the final one.
 
-        On the outputs with a > z (in their own scales) scores must equal the slack; the
-        smallest correction that makes them so solves one linear system, to rounding.
+        Outputs with a > z, each relative to its scale, must have scores equal to the slack. The
+        smallest correction that achieves this solves one linear system, to rounding.
         """
         support = self.a / self.budgets[self.owner] > self.z / (np.ptp(self.delta) + 1e-300)
         owner, psi, a = self.owner[support], self.psi[support], self.a[support]
@@ -153,7 +154,7 @@ class _InteriorPoint:
 
 
 def _feasible(values: np.ndarray, budget: float) -> np.ndarray:
-    """Non-negative multipliers that sum to the budget, tiny ones set to zero."""
+    """Non-negative multipliers that sum to the budget; tiny ones become zero."""
     values = np.where(values < 1e-14 * budget, 0.0, values)
     if values.sum() == 0.0:
         values = np.ones_like(values)
@@ -161,7 +162,7 @@ def _feasible(values: np.ndarray, budget: float) -> np.ndarray:
 
 
 def _proven(blocks: Sequence[Block], budgets: np.ndarray, flat: np.ndarray) -> Optimum:
-    """Primal and dual from the definition at the feasible point nearest to `flat`."""
+    """Primal and dual from the definition, at the feasible point made from `flat`."""
     ends = np.cumsum([len(block.offsets) for block in blocks])[:-1]
     pieces = np.split(flat, ends)
     multipliers = [_feasible(a, budget) for a, budget in zip(pieces, budgets, strict=True)]
@@ -178,10 +179,10 @@ def solve(
     relative_gap: float = 1e-10,
     max_iterations: int = 200,
 ) -> Optimum:
-    """The optimum of P over all enumerated outputs, with a relative gap that was checked.
+    """The optimum of P over all enumerated outputs, after checking its relative gap.
 
-    Examples of weight zero carry no multipliers. Raises RuntimeError rather than return an
-    answer whose own gap, measured against P(0), is too wide.
+    Examples of weight zero get no multipliers. Raises RuntimeError if the gap of the answer,
+    relative to its primal, is too wide.
     """
     weights = np.ones(len(blocks)) if sample_weight is None else np.asarray(sample_weight, float)
     kept = [i for i in range(len(blocks)) if weights[i] > 0]
@@ -194,7 +195,7 @@ def solve(
     for _ in range(max_iterations):
         try:
             mu = point.iterate()
-        except np.linalg.LinAlgError:  # nothing left to gain in this precision
+        except np.linalg.LinAlgError:  # no further progress in this precision
             break
         candidates = [point.a, point.polished()] if mu < 1e-6 * scale else [point.a]
         found = [_proven(used, budgets, flat) for flat in candidates] + ([best] if best else [])
@@ -207,7 +208,7 @@ def solve(
 def _scattered(
     best: Optimum, blocks: Sequence[Block], kept: list[int], relative_gap: float
 ) -> Optimum:
-    """The answer over all blocks, refused when it is not proven."""
+    """The answer over all blocks; raises RuntimeError if it is not proven."""
     gap = best.primal - best.dual
     if not -1e-12 * best.primal <= gap <= relative_gap * best.primal:
         raise RuntimeError(f"reference QP stopped at relative gap {gap / best.primal:.1e}")

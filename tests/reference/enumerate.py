@@ -1,13 +1,13 @@
-"""All outputs of an example, one by one: the slow truth about models.
+"""All outputs of an example, one by one: the slow reference for models.
 
-Nothing here is clever. An output is scored by the inner product of w with its joint feature
+Nothing here is clever. The score of an output is the inner product of w with its joint feature
 vector, and every argmax is a loop over all outputs. The layout of the vectors is the documented
 order of `coef_`:
 
     binary      (d [+1 with bias],)
     multiclass  (K, d [+1 with bias]) ravelled, class-major
     chain       unary (K, d [+1]) ravelled, transitions (K, K) ravelled as [previous, next],
-                then start (K,) and end (K,) where the model has them
+                then start (K,) and end (K,) if the model has them
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def zero_one(n_classes: int) -> np.ndarray:
 
 
 class MulticlassTruth:
-    """Labels of one example are its outputs; costs[true, predicted] is the loss."""
+    """The outputs of an example are the labels; costs[true, predicted] is the loss."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class MulticlassTruth:
 
 
 class BinaryTruth(MulticlassTruth):
-    """Two labels: half the features with the sign of the label."""
+    """Two labels; the features are half of x with the sign of the label."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class BinaryTruth(MulticlassTruth):
 
 
 class ChainTruth:
-    """Label sequences of the length of x are its outputs; the loss is a sum over positions."""
+    """The outputs are all label sequences as long as x; the loss is a sum over positions."""
 
     def __init__(
         self,
@@ -116,7 +116,8 @@ class ChainTruth:
         self.illegal = set(illegal)  # pairs of labels; None stands for the start and the end
         self.classes = list(classes)
         self.n_features = n_features
-        self.observed = observed  # (d, K), with the bias: the pairs that have a weight; None: all
+        # (d, K), with the bias: True for pairs that have a weight; None means all
+        self.observed = observed
         self.costs = zero_one(len(self.classes)) if costs is None else np.asarray(costs)
         self.mean, self.bias, self.start, self.end = mean, bias, start, end
         K = len(self.classes)
@@ -128,11 +129,11 @@ class ChainTruth:
         return [dense_rows(x) for x in X]
 
     def outputs(self, x: np.ndarray) -> list[tuple[Label, ...]]:
-        """Every sequence of labels of the length of x, K^T of them, but for those that are illegal."""
+        """Every legal sequence of labels of the length of x, out of K^T."""
         return [y for y in product(self.classes, repeat=len(x)) if self.legal(y)]
 
     def legal(self, y: Sequence[Label]) -> bool:
-        """Whether no pair of neighbours, no start and no end is illegal."""
+        """Return whether all pairs of neighbours, the start and the end are legal."""
         return self.illegal.isdisjoint(pairwise([None, *y, None]))
 
     def joint_feature(self, x: np.ndarray, y: Sequence[Label]) -> np.ndarray:
@@ -166,9 +167,10 @@ class ChainTruth:
 
 
 class EdgeChainTruth(ChainTruth):
-    """A chain whose examples are pairs (nodes, edges), or whose label triples count, or both.
+    """A chain with edge features (examples are pairs (nodes, edges)) or of second order, or both.
 
-    After the weights of a chain: edges (K, K, m) ravelled, then triples (K, K, K) ravelled.
+    The weights of a chain come first, then edges (K, K, m) ravelled, then triples (K, K, K)
+    ravelled.
     """
 
     def __init__(
@@ -180,7 +182,7 @@ class EdgeChainTruth(ChainTruth):
         self.size_joint_feature += K * K * n_edges + K**3 * triples
 
     def examples(self, X: Any) -> list[Any]:
-        """Dense arrays of nodes, and of edges where there are any."""
+        """Dense arrays of nodes, and of edges if there are edge features."""
         if not self.n_edges:
             return super().examples(X)
         return [tuple(dense_rows(part) for part in x) for x in X]
@@ -190,7 +192,7 @@ class EdgeChainTruth(ChainTruth):
         return super().outputs(x[0] if self.n_edges else x)
 
     def joint_feature(self, x: Any, y: Sequence[Label]) -> np.ndarray:
-        """That of a chain, sums of edge features for each pair of labels, counts of triples."""
+        """The features of the chain, sums of edge features for each pair of labels, counts of triples."""
         nodes, edges = x if self.n_edges else (x, None)
         K, codes = len(self.classes), [self.classes.index(label) for label in y]
         pairs, triples = np.zeros((K, K, self.n_edges)), np.zeros((K, K, K))
@@ -205,7 +207,7 @@ class EdgeChainTruth(ChainTruth):
 
 @dataclass(frozen=True)
 class Block:
-    """Every plane of one example: row j of `vectors` is psi(y_j), `offsets[j]` its loss."""
+    """Every plane of one example: row j of `vectors` is psi(y_j), and `offsets[j]` is its loss."""
 
     outputs: list[Any]
     offsets: np.ndarray
@@ -244,17 +246,17 @@ def augmented_scores(truth: Any, x: Any, y: Any, w: np.ndarray) -> np.ndarray:
 
 
 def argmax(truth: Any, x: Any, w: np.ndarray) -> Any:
-    """The best output by enumeration (the first of equals)."""
+    """The best output by enumeration; the first one if several tie."""
     return truth.outputs(x)[int(np.argmax(scores(truth, x, w)))]
 
 
 def loss_augmented_argmax(truth: Any, x: Any, y: Any, w: np.ndarray) -> Any:
-    """The most violating output by enumeration (the first of equals)."""
+    """The most violating output by enumeration; the first one if several tie."""
     return truth.outputs(x)[int(np.argmax(augmented_scores(truth, x, y, w)))]
 
 
 def k_best(truth: Any, x: Any, w: np.ndarray, k: int) -> list[tuple[Any, float]]:
-    """The k best outputs with their scores, best first; fewer when there are fewer outputs."""
+    """The k best outputs with their scores, best first; fewer if there are fewer outputs."""
     values = scores(truth, x, w)
     order = np.argsort(-values, kind="stable")[:k]
     outputs = truth.outputs(x)

@@ -12,7 +12,7 @@ from .enumerate import dense_rows, with_bias, zero_one
 
 
 def brute_force(counts: Any, unary: Any, links: Any, tables: Any) -> tuple[float, set[tuple]]:
-    """The best value of a pairwise problem, and all labellings that have it (to rounding)."""
+    """The best value of a pairwise problem, and all labellings that attain it (to rounding)."""
     first = np.concatenate([[0], np.cumsum(counts)])
     starts = np.concatenate([[0], np.cumsum([counts[a] * counts[b] for a, b in links])])
     values = {}
@@ -26,7 +26,7 @@ def brute_force(counts: Any, unary: Any, links: Any, tables: Any) -> tuple[float
 
 
 def random_links(generator: np.random.Generator, n: int, shape: str) -> np.ndarray:
-    """Links of a tree, a forest, a cycle, or about half of all pairs; ends in either order."""
+    """Random links of a tree, a forest, a cycle, or of about half of all pairs; ends in either order."""
     if shape in ("tree", "forest"):
         links = [(int(generator.integers(v)), v) for v in range(1, n)]
         links = [pair for pair in links if shape == "tree" or generator.uniform() < 0.6]
@@ -41,9 +41,10 @@ def random_links(generator: np.random.Generator, n: int, shape: str) -> np.ndarr
 
 
 class GraphTruth:
-    """Labellings of the nodes of x = (nodes, edges, edge features) are its outputs; one type of nodes.
+    """Factor graphs with one type of nodes; examples are x = (nodes, edges, edge features).
 
-    Unary (K, d [+1]) ravelled, then (P, d_e) ravelled by the kind of the pairwise weights.
+    The outputs are the labellings of the nodes. The weights are unary (K, d [+1]) ravelled, then
+    (P, d_e) ravelled; the kind of pairwise weights sets P.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class GraphTruth:
         self.size_joint_feature = K * (n_features + (bias is not None)) + len(self.keys) * width
 
     def examples(self, X: Any) -> list[tuple]:
-        """Dense parts, the constant 1 as the feature of edges that have none."""
+        """Dense parts; edges without features get None, which counts as the constant 1."""
         return [
             (dense_rows(x[0]), np.asarray(x[1]), dense_rows(x[2]) if len(x) > 2 else None)
             for x in X
@@ -91,7 +92,7 @@ class GraphTruth:
         return (a, a) if self.kind == "diagonal" else ()
 
     def joint_feature(self, x: tuple, y: Sequence[Any]) -> np.ndarray:
-        """Sums of the features of nodes by label, and of edges by pair of labels."""
+        """Sums of the features of nodes by label and of edges by pair of labels."""
         nodes, edges, features = x
         rows = with_bias(nodes, self.bias)
         codes = [self.classes.index(label) for label in y]
@@ -117,7 +118,7 @@ class GraphTruth:
 
 
 class MultiLabelTruth:
-    """Rows of 0 and 1 are the outputs; (L, d [+1]) ravelled, then a weight for each pair that is on."""
+    """Sets of labels as rows of 0 and 1; the weights are (L, d [+1]) ravelled, then one for each pair."""
 
     def __init__(
         self, n_labels: int, n_features: int, pairs: list, bias: float | None = None
@@ -130,15 +131,15 @@ class MultiLabelTruth:
         return list(dense_rows(X))
 
     def outputs(self, x: np.ndarray) -> list[tuple]:
-        """All 2^L."""
+        """All 2^L rows."""
         return list(product((0, 1), repeat=self.n_labels))
 
     def joint_feature(self, x: np.ndarray, y: Sequence[int]) -> np.ndarray:
-        """x for each label that is on, 1 for each pair that is."""
+        """x for each label that is on, and 1 for each pair that is on."""
         row = with_bias(np.asarray(x, dtype=np.float64), self.bias)
         together = np.array([float(y[a] and y[b]) for a, b in self.pairs])
         return np.concatenate([np.outer(y, row).ravel(), together])
 
     def loss(self, y: Sequence[int], y_hat: Sequence[int], node_weight: Any = None) -> float:
-        """Wrong labels."""
+        """The number of wrong labels."""
         return float(np.sum(np.asarray(y) != np.asarray(y_hat)))

@@ -1,6 +1,6 @@
-"""Random tiny problems that are meant to hurt: degenerate data, uneven weights, every regulariser.
+"""Random tiny problems that are hard to solve: degenerate data, uneven weights, every regulariser.
 
-A problem is a `Case` of `reference.cases` with spoilt data, and what an estimator is given with it.
+A problem is a `Case` of `reference.cases` with spoilt data, and the parameters of the estimator.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .enumerate import dense_rows
 
 Values = Callable[[np.random.Generator, np.ndarray], np.ndarray]
 
-# What may happen to the features, all of them standard normal before.
+# Ways to spoil the features, which are standard normal before.
 SPOILERS: dict[str, Values] = {
     "gaussian": lambda rng, X: X,
     "constant": lambda rng, X: np.full_like(X, rng.choice([0.0, 1.0, -2.5])),
@@ -38,16 +38,16 @@ SPOILERS: dict[str, Values] = {
     "one-outlier": lambda rng, X: np.where(np.arange(len(X))[:, None] == 0, 1e4 * X, X),
 }
 
-SMALL = 1e-3  # losses that always count in the size of a slack
+SMALL = 1e-3  # a loss that is always added to the size of a slack
 REGULARIZERS = ("plain", "scalar", "mean", "vector", "matrix", "nonnegative", "free")
 
 
 @dataclass(frozen=True)
 class Prior:
-    """R(w) = 1/2 (w - mean)' Sigma^-1 (w - mean), Sigma = root root'; infinite where a bound w is below 0."""
+    """R(w) = 1/2 (w - mean)' Sigma^-1 (w - mean), Sigma = root root'; infinite if a bounded w is below 0."""
 
     mean: np.ndarray
-    root: np.ndarray  # diagonal entries, infinite ones among them, or a lower factor
+    root: np.ndarray  # a lower factor, or diagonal entries, some of them infinite
     bound: np.ndarray | None = None
 
     def value(self, w: np.ndarray) -> float:
@@ -59,7 +59,7 @@ class Prior:
         return 0.5 * (u @ u)
 
     def conjugate(self, q: np.ndarray) -> float:
-        """max_w <q, w> - R(w), coordinate by coordinate where there are bounds."""
+        """max_w <q, w> - R(w), coordinate by coordinate if there are bounds."""
         if self.root.ndim == 2:
             u = self.root.T @ q
             return float(self.mean @ q) + 0.5 * float(u @ u)
@@ -71,21 +71,21 @@ class Prior:
 
 @dataclass(frozen=True)
 class Hostile:
-    """A problem, and how it is to be solved."""
+    """A problem, and the parameters of its solution."""
 
     case: Case
     solver: str
     hinge: str
     tol: float
     prior: Prior
-    given: dict[str, Any]  # parameters of the regulariser
-    name: str  # what kind of problem it is
+    given: dict[str, Any]  # parameters of the estimator for this regulariser
+    name: str  # a description of the problem
     max_passes: int = 30
-    form: str = "built-in"  # or "python", "kernel"
+    form: str = "built-in"  # other values: "python", "kernel"
 
     @property
     def python(self) -> bool:
-        """Whether the model is written in Python."""
+        """Return whether the model is written in Python."""
         return self.form == "python"
 
     @cached_property
@@ -98,15 +98,16 @@ class Hostile:
 
     @cached_property
     def sizes(self) -> np.ndarray:
-        """|Psi(x_i, y_i)|, whose scores carry the rounding that a difference of scores has."""
+        """|Psi(x_i, y_i)|; scores of this size determine the rounding error of their differences."""
         case, truth = self.case, self.case.truth
         pairs = zip(truth.examples(case.X), case.Y, strict=True)
         return np.abs([truth.joint_feature(x, y) for x, y in pairs])
 
     def primal(self, w: np.ndarray, wide: bool = False) -> tuple[float, float]:
-        """P(w) by definition, and the size of what is added up in it; ``wide``: nothing overflows.
+        """P(w) by definition, and the size of its terms, which bounds rounding.
 
-        A violation of 1e-13 of a loss is none (`cpp/solvers/dual_ascent.hpp`): the size counts that, too.
+        With ``wide`` nothing overflows, thanks to extended precision. The core ignores violations
+        below 1e-13 of a loss (`cpp/solvers/dual_ascent.hpp`); the size covers them too.
         """
         owner, offsets, vectors = self.planes
         if wide:
@@ -126,7 +127,7 @@ class Hostile:
 
 
 def over_rows(X: Any, change: Callable[[np.ndarray], Any]) -> Any:
-    """The data with its matrix of features changed, whether it is one matrix or in parts."""
+    """Apply a change to the matrix of features, whether the data are one matrix or a list of parts."""
     if not isinstance(X, list):
         return change(X)
     graphs = isinstance(X[0], tuple)
@@ -143,7 +144,7 @@ def over_rows(X: Any, change: Callable[[np.ndarray], Any]) -> Any:
 
 
 def spoilt(rng: np.random.Generator, case: Case, spoiler: Values) -> Case:
-    """Features as the spoiler makes them, in any layout and precision."""
+    """Return the case with features changed by the spoiler, in any layout and precision."""
     if case.kind == "grammar":
         return case
     kind = np.float32 if rng.random() < 0.3 else np.float64
@@ -186,7 +187,7 @@ def random_case(rng: np.random.Generator, kind: str) -> Case:
 
 
 def even_labels(rng: np.random.Generator, case: Case) -> Case:
-    """Nearly all labels the same; every label that the model knows still occurs."""
+    """Return the case with nearly all labels equal; every label of the model still occurs."""
     if case.kind in ("multiclass", "binary"):
         K = len(case.truth.classes)
         return case.replace(Y=[y if i < K else 0 for i, y in enumerate(case.Y)])
@@ -196,7 +197,7 @@ def even_labels(rng: np.random.Generator, case: Case) -> Case:
 
 
 def random_weights(rng: np.random.Generator, n: int) -> np.ndarray | None:
-    """None, uneven ones with zeros, or some that differ by many orders."""
+    """None, uneven weights with zeros, or weights that differ by many orders of magnitude."""
     which = rng.random()
     if which < 0.5:
         return None
@@ -209,7 +210,7 @@ def random_weights(rng: np.random.Generator, n: int) -> np.ndarray | None:
 def random_prior(
     rng: np.random.Generator, kind: str, d: int, bias: np.ndarray
 ) -> tuple[Prior, dict[str, Any]]:
-    """A regulariser of this kind, and the parameters that ask for it; ``bias``: weights to be free."""
+    """A regulariser of this kind and its parameters; ``bias`` marks the weights that "free" leaves free."""
     mean, ones = np.zeros(d), np.ones(d)
     if kind == "plain":
         return Prior(mean, ones), {}
@@ -234,7 +235,7 @@ def random_prior(
 
 
 def free_weights(case: Case) -> np.ndarray | None:
-    """The weights of the constant feature, of flat models with a bias."""
+    """The mask of the bias weights of flat models with a bias, else None."""
     if case.kind not in ("multiclass", "binary") or case.options["bias"] is None:
         return None
     width = case.truth.n_features + 1
@@ -242,7 +243,7 @@ def free_weights(case: Case) -> np.ndarray | None:
 
 
 def able(kind: str, formulation: Formulation, needs: tuple[str, ...], form: str) -> list[str]:
-    """Names of the solvers that take a problem."""
+    """The names of the solvers that accept a problem."""
     model = {"graph": "FactorGraph", "multilabel": "MultiLabel"}.get(kind, kind.capitalize())
     found = []
     for name, solver in solvers.SOLVERS.items():
@@ -254,14 +255,14 @@ def able(kind: str, formulation: Formulation, needs: tuple[str, ...], form: str)
 
 
 def random_formulation(rng: np.random.Generator, kind: str) -> tuple[str, str]:
-    """Hinge and rescaling that the model answers."""
+    """A hinge and a rescaling that the model supports."""
     hinge = "sum" if kind in ("multiclass", "binary", "chain") and rng.random() < 0.2 else "max"
     rescaling = "slack" if kind not in ("grammar", "tree") and rng.random() < 0.25 else "margin"
     return hinge, rescaling
 
 
 def random_problem(rng: np.random.Generator, kinds: tuple[str, ...]) -> Hostile:
-    """Any model, formulation, regulariser and solver that go together."""
+    """A random compatible choice of model, formulation, regulariser and solver."""
     form, _, kind = str(rng.choice(kinds)).rpartition("-")
     hinge, rescaling = ("max", "margin") if form == "kernel" else random_formulation(rng, kind)
     spoiler = str(rng.choice(list(SPOILERS)))

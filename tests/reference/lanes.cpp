@@ -1,4 +1,4 @@
-// What the operations of simd.hpp give on fixed numbers, one line each; printed with all digits.
+// Prints the results of the operations of simd.hpp on fixed numbers, with all digits.
 #include <cstdio>
 
 #include "models/max_plus.hpp"

@@ -1,4 +1,4 @@
-"""A memory for slow references: many tests ask for the optimum of the same problem."""
+"""A cache for slow references: many tests ask for the optimum of the same problem."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def remembered(function: Callable) -> Callable:
-    """A pure function that is computed once per process for equal arguments; answers are copies."""
+    """Decorate a pure function: it runs once per process for equal arguments, and returns copies."""
     answers: dict[bytes, bytes] = {}
 
     @wraps(function)

@@ -1,7 +1,8 @@
 """Losses of a whole sample by brute force: every labelling, or every order of all pairs.
 
-Nothing here is clever. Labels are 0 and 1. A labelling Y' has Psi = 1/(2n) sum_i y'_i x_i; an order of the
-pairs of a positive i and a negative j has Psi = 1/(2PN) sum_ij o_ij (x_i - x_j) with o_ij = +1 or -1.
+Nothing here is clever. Labels are 0 and 1. A labelling Y' has Psi = 1/(2n) sum_i y'_i x_i. An order
+of the P N pairs of a positive i and a negative j has Psi = 1/(2PN) sum_ij o_ij (x_i - x_j), with
+o_ij = +1 or -1.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ def delta(name: str, y: np.ndarray, other: np.ndarray, beta: float = 1.0, k: int
 
 
 def labellings(y: np.ndarray, k: int | None) -> list[np.ndarray]:
-    """The truth, and all labellings (with exactly k positives where that is asked)."""
+    """The true labelling first, then all others; with k, only labellings with k positives."""
     every = [np.array(other) for other in product((0, 1), repeat=len(y))]
     wanted = [other for other in every if k is None or other.sum() == k]
     return [np.asarray(y), *(other for other in wanted if (other != y).any())]
 
 
 def labelling_block(name: str, X: np.ndarray, y: np.ndarray, **options: Any) -> Block:
-    """Every plane of the sample, the truth first."""
+    """Every plane of the sample; the true labelling comes first."""
     outputs = labellings(y, options.get("k"))
     offsets = [0.0, *(delta(name, y, other, **options) for other in outputs[1:])]
     vectors = [(other - y) @ X / len(y) for other in outputs]
@@ -46,12 +47,12 @@ def labelling_block(name: str, X: np.ndarray, y: np.ndarray, **options: Any) -> 
 
 
 def pairs_of(X: np.ndarray, n_labels: int) -> np.ndarray:
-    """A row for each pair (example, label), example by example: x_i in the place of its label."""
+    """A row for each pair (example, label), example by example: x_i in the columns of the label."""
     return np.array([np.kron(own, x) for x in X for own in np.eye(n_labels)])
 
 
 def label_block(name: str, X: np.ndarray, Y: np.ndarray, beta: float = 1.0) -> Block:
-    """Every plane of a sample with rows of 0 and 1 as outputs: "micro" or "macro" F1."""
+    """Every plane of a sample with rows of 0 and 1 as outputs, for "micro" or "macro" F1."""
     block = labelling_block("f1", pairs_of(X, Y.shape[1]), Y.ravel(), beta=beta)
     if name == "micro":
         return block
@@ -64,7 +65,7 @@ def label_block(name: str, X: np.ndarray, Y: np.ndarray, beta: float = 1.0) -> B
 
 
 def order_block(X: np.ndarray, y: np.ndarray) -> Block:
-    """Every set of swapped pairs."""
+    """Every plane of the sample; an output is a set of swapped pairs."""
     pairs = [(i, j) for i in np.flatnonzero(y == 1) for j in np.flatnonzero(y == 0)]
     differences = np.array([X[j] - X[i] for i, j in pairs])
     outputs = list(product((0, 1), repeat=len(pairs)))
@@ -73,7 +74,7 @@ def order_block(X: np.ndarray, y: np.ndarray) -> Block:
 
 
 def rescaled(block: Block, rescaling: str) -> Block:
-    """(Delta, psi), or (Delta, Delta psi)."""
+    """The planes (Delta, psi), or (Delta, Delta psi) for slack rescaling."""
     if rescaling == "margin":
         return block
     return Block(block.outputs, block.offsets, block.offsets[:, None] * block.vectors)

@@ -1,9 +1,9 @@
 r"""True outputs with unknown labels, over all enumerated outputs.
 
     F(w) = 1/2 |w|^2 + sum_i c_i (log sum_y exp(s_i(y)) - log sum_{y agrees with y_i} exp(<w, Psi(x_i, y)>))
-    grad F = w + sum_i c_i (E_p Psi - E_b Psi)      p over all outputs, b over those that agree
+    grad F = w + sum_i c_i (E_p Psi - E_b Psi)      p over all outputs, b over the outputs that agree
 
-s_i(y) = <w, Psi(x_i, y)>, and for "softmax-margin" the loss of what is known more.
+s_i(y) = <w, Psi(x_i, y)>, and for "softmax-margin" plus the loss over the known labels.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .enumerate import Block
 
 
 def hide(case, seed, share=0.5):
-    """Y with some labels unknown; the first label of each class stays."""
+    """Return Y with some labels hidden; the first occurrence of each class stays."""
     g, seen, hidden = fresh(seed, 700), set(), []
     for y in case.Y:
         labels = [None if g.random() < share else label for label in y]
@@ -31,12 +31,12 @@ def hide(case, seed, share=0.5):
 
 
 def agrees(y, known):
-    """Whether an output has the known labels."""
+    """Return whether an output has the known labels."""
     return all(k is None or k == a for a, k in zip(y, known, strict=True))
 
 
 def partial_loss(truth, known, y, node_weight=None):
-    """The loss of what is known."""
+    """The loss over the known labels."""
     filled = [a if k is None else k for a, k in zip(y, known, strict=True)]
     weight = np.array([float(k is not None) for k in known])
     weight = weight if node_weight is None else weight * node_weight
@@ -44,7 +44,7 @@ def partial_loss(truth, known, y, node_weight=None):
 
 
 def known_blocks(case: Case, Y: list, node_weight: Any = None) -> list[tuple[Block, np.ndarray]]:
-    """Of each example all outputs with Psi and the loss of what is known, and which of them agree with it."""
+    """Return for each example all outputs with Psi and known loss, and a mask of outputs that agree."""
     found = []
     for i, (x, known) in enumerate(zip(case.truth.examples(case.X), Y, strict=True)):
         outputs = case.truth.outputs(x)
@@ -57,7 +57,7 @@ def known_blocks(case: Case, Y: list, node_weight: Any = None) -> list[tuple[Blo
 
 
 def sums(blocks: list, w: np.ndarray, formulation: str = "log") -> tuple[np.ndarray, np.ndarray]:
-    """log sums over all outputs, and over those that agree."""
+    """The log sums over all outputs, and over the outputs that agree."""
     losses = 0.0 if formulation == "log" else 1.0
     every = [logsumexp(b.vectors @ w + losses * b.offsets) for b, _ in blocks]
     return np.array(every), np.array([logsumexp(b.vectors[right] @ w) for b, right in blocks])
@@ -80,7 +80,7 @@ def objective(blocks: list, budgets: np.ndarray, w: np.ndarray, formulation: str
 def gradient(
     blocks: list, budgets: np.ndarray, w: np.ndarray, formulation: str = "log", at: Any = None
 ) -> np.ndarray:
-    """grad F; with `at`, of the convex problem of the completions there."""
+    """grad F, or with `at` the gradient of the convex problem whose completions are fixed at `at`."""
     losses = 0.0 if formulation == "log" else 1.0
     mean = sum(
         c * softmax(b.vectors @ w + losses * b.offsets) @ b.vectors
@@ -92,7 +92,7 @@ def gradient(
 def convex(
     blocks: list, budgets: np.ndarray, w: np.ndarray, at: np.ndarray, formulation: str = "log"
 ) -> float:
-    """P(w; at): the tangent at `at` in place of the sums over what agrees."""
+    """P(w; at): the sums over outputs that agree are replaced by their tangent at `at`."""
     every, _ = sums(blocks, w, formulation)
     _, known = sums(blocks, at, formulation)
     slope = completed_mean(blocks, budgets, at)
@@ -100,7 +100,8 @@ def convex(
 
 
 def turning_chains(n=50, new=100, share=0.25):
-    """Noisy chains in which 0, 1 and 2 take turns, with a share of their labels; and new ones, with all."""
+    """Noisy chains that cycle through 0, 1, 2, with a share of their labels; and new ones with all
+    labels."""
     g = np.random.default_rng(0)
     steps = np.array([[0.7, 0.3, 0.0], [0.0, 0.7, 0.3], [0.3, 0.0, 0.7]])
 

@@ -1,4 +1,4 @@
-"""All placements of the parts of a tree, one by one: the slow truth about models.Tree."""
+"""All placements of the parts of a tree, one by one: the slow reference for models.Tree."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Places = tuple[tuple[int, int], ...]
 
 
 class TreeTruth:
-    """Placements of all parts on the grid of x are its outputs; the loss is their mean distance."""
+    """The outputs are the placements of all parts on the grid of x; the loss is their mean distance."""
 
     def __init__(self, edges: list[tuple[int, int]], Y: list[Places], n_features: int) -> None:
         self.edges, self.n_parts = edges, len(edges) + 1
@@ -31,7 +31,7 @@ class TreeTruth:
         return list(product(grid, repeat=self.n_parts))
 
     def joint_feature(self, x: np.ndarray, y: Places) -> np.ndarray:
-        """Features at the places of the parts, then the stretch of the springs and its square."""
+        """Features at the places of the parts, then the stretch of each spring and its square."""
         values = [float(v) for place in y for v in x[place]]
         for (parent, child), anchor, spread in zip(
             self.edges, self.anchors, self.spreads, strict=True
@@ -49,10 +49,11 @@ class TreeTruth:
 
 
 class TypedTreeTruth(TreeTruth):
-    """The same with types of the parts: an output has (row, column, type) of each part.
+    """A tree whose parts have types; an output gives (row, column, type) of each part.
 
-    States of the parts (S, d), springs (edges by types of the child, 4), then for edges with several types a
-    weight for each pair of types of parent and child. Only the places of known parts have a loss.
+    The weights: states of the parts (S, d), springs (edges by types of the child, 4), then one
+    weight for each pair of types of parent and child, for edges with several types. Only parts with
+    a known place have a loss.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class TypedTreeTruth(TreeTruth):
         return list(product(*own))
 
     def joint_feature(self, x: np.ndarray, y: Any) -> np.ndarray:
-        """Blocks in the documented order."""
+        """The joint features in the documented order."""
         values: list[float] = []
         for count, (row, column, own) in zip(self.types, y, strict=True):
             for t in range(count):
@@ -91,6 +92,6 @@ class TypedTreeTruth(TreeTruth):
         return np.array(values)
 
     def known_loss(self, y: Any, y_hat: Any) -> float:
-        """Distances of the parts whose true place is not NaN, divided by the number of parts."""
+        """The distances of the parts whose true place is not NaN, divided by the number of all parts."""
         pairs = zip(y, y_hat, strict=True)
         return sum(np.hypot(a[0] - b[0], a[1] - b[1]) for a, b in pairs if a[0] == a[0]) / len(y)

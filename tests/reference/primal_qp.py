@@ -3,7 +3,7 @@
     min_{w, xi}  1/2 (w - m)' Sigma^-1 (w - m) + sum_i c_i xi_i
     such that    xi_i >= Delta_i(y) + <w, psi_i(y)>,   w_j >= 0 for the bound j
 
-In the variables (w, xi), by SciPy's SLSQP: it shares no line and no idea with dual ascent.
+SciPy's SLSQP solves it in the variables (w, xi). It shares no line and no idea with dual ascent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .memo import remembered
 
 @remembered
 def solve_primal(blocks, budgets, mean, covariance, bound=None):
-    """The optimal value and w; refuses an answer that is not stationary to rounding."""
+    """Return the optimal value and w; raise if the answer is not stationary to rounding."""
     d, n = len(mean), len(blocks)
     precision = inverse(covariance)
     budgets = np.asarray(budgets, dtype=float)
@@ -49,7 +49,7 @@ def solve_primal(blocks, budgets, mean, covariance, bound=None):
 
 
 def inverse(covariance):
-    """Sigma^-1; a diagonal Sigma may hold infinite entries, whose weights are not regularised."""
+    """Sigma^-1; a diagonal Sigma may have infinite entries, and their weights are not regularised."""
     if np.isinf(covariance).any():
         return np.diag(1 / np.diag(covariance))
     return np.linalg.inv(covariance)

@@ -1,4 +1,4 @@
-"""Small problems with a prior: what tests of regularisers share."""
+"""Small problems with a prior, shared by the tests of regularisers."""
 
 import numpy as np
 

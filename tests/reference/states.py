@@ -1,4 +1,4 @@
-"""The truth about hidden states of labels: a truth over labels as one over their states."""
+"""The reference for hidden states of labels: converts a reference over labels into one over their states."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .graphs import GraphTruth
 
 
 def split_truth(truth: Any, counts: list[int]) -> tuple[Any, np.ndarray]:
-    """The same kind of model over states in place of labels, and the label of each state."""
+    """Return the same kind of model with states in place of labels, and the label of each state."""
     owner = np.repeat(np.arange(len(counts)), counts)
     costs = truth.costs[owner][:, owner]
     states = range(len(owner))
@@ -37,5 +37,5 @@ def split_truth(truth: Any, counts: list[int]) -> tuple[Any, np.ndarray]:
 
 
 def label(truth: Any, owner: np.ndarray, state: int | None) -> Any:
-    """The label of a state; the start and the end stay None."""
+    """Return the label of a state; None, the start and the end, stays None."""
     return None if state is None else truth.classes[owner[state]]

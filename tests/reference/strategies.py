@@ -1,4 +1,4 @@
-"""Hypothesis draws the shape of a problem; the run's seed and a drawn salt fill it with numbers."""
+"""Hypothesis draws the shape of a problem; its numbers come from the seed of the run and a drawn salt."""
 
 import os
 
@@ -30,7 +30,7 @@ def multiclass_cases(draw: st.DrawFn, weighted: bool | None = None) -> Case:
 
 @st.composite
 def binary_cases(draw: st.DrawFn, weighted: bool | None = None) -> Case:
-    """Problems with two classes; wide enough for whole vectors of features and a rest."""
+    """Problems with two classes; the widths test whole SIMD vectors of features and a remainder."""
     generator = fresh(SEED, draw(st.integers(0, 10**6)))
     return binary_case(
         generator,
@@ -69,6 +69,6 @@ def chain_cases(draw: st.DrawFn, weighted: bool | None = None) -> Case:
 
 
 def cases(weighted: bool | None = None) -> st.SearchStrategy[Case]:
-    """Any kind."""
+    """Problems of any kind."""
     kinds = (multiclass_cases, binary_cases, chain_cases)
     return st.one_of(*(kind(weighted=weighted) for kind in kinds))

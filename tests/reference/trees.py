@@ -1,9 +1,9 @@
-"""All trees of a sentence, one by one: the slow truth about grammars.
+"""All trees of a sentence, one by one: the slow reference for grammars.
 
-Phrases are taken as they are, with all their children; only the question whether a phrase may be built
-is put to its binarised rules. The order of the vectors is the documented order of `coef_`: binary
-rules by (left, right, parent), unary rules by (upper, lower), lexical rules by (word, tag); symbols that
-binarisation makes ("@A c1 c2") come after all labels, and <unknown> after all words.
+Phrases keep all their children; only the question whether a phrase is allowed uses its binarised
+rules. The vectors have the documented order of `coef_`: binary rules by (left, right, parent),
+unary rules by (upper, lower), lexical rules by (word, tag). Symbols made by binarisation ("@A c1
+c2") come after all labels, and <unknown> comes after all words.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ import numpy as np
 from maxmargin.data.trees import ParseTree, as_tree
 
 UNKNOWN = "<unknown>"
-MOST_WORK = 20_000  # combinations of children that are looked at for one treebank
+MOST_WORK = 20_000  # limit on the combinations of children that are tried for one treebank
 
 
 class TooManyTreesError(Exception):
-    """A grammar so ambiguous that brute force would take too long."""
+    """The grammar is so ambiguous that brute force would take too long."""
 
 
 def rank(symbol: str) -> tuple[bool, str]:
-    """Labels come before made symbols."""
+    """A sort key: labels come before symbols made by binarisation."""
     return symbol[0] == "@", symbol
 
 
 def binarised(parent: str, labels: Sequence[str], horizontal: int | None) -> list[tuple]:
-    """The rules (parent, left, right) of one phrase of two or more children, by the book."""
+    """The binary rules (parent, left, right) of one phrase of two or more children."""
 
     def first(count: int) -> str:
         seen = (
@@ -44,7 +44,7 @@ def binarised(parent: str, labels: Sequence[str], horizontal: int | None) -> lis
 
 
 def nodes_of(tree: ParseTree, horizontal: int | None) -> tuple[list, list, list, list]:
-    """Binary rules, unary rules, (tag, word) pairs and chains of a tree, by recursion."""
+    """Binary rules, unary rules, (tag, word) pairs and unary chains of a tree, by recursion."""
     binary, unary, lexical, chains = [], [], [], []
 
     def walk(node: ParseTree, above: tuple[str, ...]) -> None:
@@ -65,7 +65,7 @@ def nodes_of(tree: ParseTree, horizontal: int | None) -> tuple[list, list, list,
 
 
 def spans_of(tree: ParseTree) -> Counter:
-    """Labelled spans of phrases, by recursion."""
+    """The labelled spans of phrases, by recursion."""
     found: Counter = Counter()
 
     def walk(node: ParseTree | str, start: int) -> int:
@@ -83,7 +83,7 @@ def spans_of(tree: ParseTree) -> Counter:
 
 
 class GrammarTruth:
-    """Trees that the rules of a treebank allow; every word is known (rare=0)."""
+    """The trees that the rules of a treebank allow; every word is known (rare=0)."""
 
     def __init__(
         self, trees: Sequence[ParseTree], loss: str, horizontal: int | None = None
@@ -112,16 +112,16 @@ class GrammarTruth:
         self.classes = sorted(labels | {tag for tag, _ in lexical} | self.roots)
 
     def examples(self, X: list) -> list[list[str]]:
-        """Sentences as they are."""
+        """The sentences, unchanged."""
         return list(X)
 
     def outputs(self, x: Sequence[str]) -> list[ParseTree]:
-        """Every tree over the words whose rules, chains and root were seen."""
+        """Every tree over the words whose rules, chains and root occur in the treebank."""
         return [tree for tree in self.over(tuple(x)) if tree.label() in self.roots]
 
     @cache  # noqa: B019
     def over(self, words: tuple[str, ...]) -> list[ParseTree]:
-        """Every tree over some words, whatever its root."""
+        """Every tree over some words, with any root."""
         bottoms = list(self.bottoms(words))
         found = bottoms.copy()
         for chain in sorted(self.chains):
@@ -132,7 +132,7 @@ class GrammarTruth:
         return found
 
     def bottoms(self, words: tuple[str, ...]) -> Iterator[ParseTree]:
-        """Trees whose root has a word or several children."""
+        """Yield trees whose root has a word or several children."""
         if len(words) == 1:
             yield from (ParseTree(tag, words) for tag in self.tags[words[0]])
             return
@@ -150,7 +150,7 @@ class GrammarTruth:
                             yield ParseTree(parent, children)
 
     def joint_feature(self, x: Sequence[str], y: ParseTree) -> np.ndarray:
-        """Counts of rules."""
+        """The counts of rules."""
         psi = np.zeros(self.size_joint_feature)
         binary, unary, lexical, _ = nodes_of(as_tree(y), self.horizontal)
         for rule in binary + unary + lexical:
@@ -158,7 +158,7 @@ class GrammarTruth:
         return psi
 
     def loss(self, y: ParseTree, y_hat: ParseTree) -> float:
-        """Zero-one, or the symmetric difference of the labelled spans."""
+        """The zero-one loss, or the symmetric difference of the labelled spans."""
         if self.kind == "zero-one":
             return float(str(y) != str(y_hat))
         a, b = spans_of(y), spans_of(y_hat)

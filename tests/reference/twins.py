@@ -1,8 +1,9 @@
 """Readable twins of the solvers: the papers' pseudo-code in NumPy, slow and plain.
 
-All work on the dual of P(w) = 1/2 |w|^2 + sum_i c_i xi_i(w), c_i = C v_i, where FASOLE's paper has
-lambda/2 |w|^2 + 1/m sum_i xi_i: divide by lambda and C = 1/(lambda m). So its alpha is ours divided
-by lambda, its 1/m is our c_i, and "m sum_y alpha_i(y) s_i(y)" is sum_y alpha_i(y) s_i(y) / c_i.
+All twins work on the dual of P(w) = 1/2 |w|^2 + sum_i c_i xi_i(w), c_i = C v_i. FASOLE's paper has
+lambda/2 |w|^2 + 1/m sum_i xi_i instead; dividing by lambda gives C = 1/(lambda m). So its alpha is
+ours divided by lambda, its 1/m is our c_i, and "m sum_y alpha_i(y) s_i(y)" is
+sum_y alpha_i(y) s_i(y) / c_i.
 
     symbol   meaning
     c        budget of each block, sum_y alpha_i(y) = c_i
@@ -10,8 +11,8 @@ by lambda, its 1/m is our c_i, and "m sum_y alpha_i(y) s_i(y)" is sum_y alpha_i(
     G_i      max_y s_i(y) - sum_y alpha_i(y) s_i(y) / c_i, the block's gap in units of the loss
     Y_i      outputs of block i seen so far: the keys of alpha[i]
 
-Known slip of the paper: the gain (9) for tau < 1 is g^2 / (2 |psi_u - psi_v|^2), g = s_u - s_v.
-Algorithm 3 compares a sum of G_i with epsilon; the mean is meant.
+The paper has two slips. Its gain (9) for tau < 1 should be g^2 / (2 |psi_u - psi_v|^2),
+g = s_u - s_v. Its Algorithm 3 compares a sum of G_i with epsilon, although it means the mean.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Output = Hashable
 
 
 class EnumeratedBlocks:
-    """Blocks whose oracle looks at every output of a model of `reference.enumerate`."""
+    """Blocks whose oracle tries every output of a model of `reference.enumerate`."""
 
     def __init__(self, truth: Any, X: Any, Y: Any, C: float, sample_weight: Any = None) -> None:
         self.blocks = enumerate_blocks(truth, X, Y)
@@ -51,7 +52,7 @@ class EnumeratedBlocks:
 
 
 class ModelBlocks:
-    """Blocks on top of a user's model object (labels are made hashable here)."""
+    """Blocks that call a user's model; labels are made hashable here."""
 
     def __init__(self, model: Any, X: Any, Y: Any, C: float, sample_weight: Any = None) -> None:
         model.initialize(X, Y)
@@ -64,7 +65,7 @@ class ModelBlocks:
 
     @staticmethod
     def hashable(y: Any) -> Output:
-        """Arrays and lists as tuples."""
+        """Return arrays and lists as tuples."""
         return tuple(np.asarray(y).tolist()) if np.ndim(y) else y
 
     def oracle(self, i: int, w: np.ndarray) -> Output:
@@ -72,7 +73,7 @@ class ModelBlocks:
         return self.hashable(self.model.loss_augmented_inference(self.X[i], self.Y[i], w))
 
     def plane(self, i: int, output: Any) -> tuple[float, np.ndarray]:
-        """(Delta_i(y), psi_i(y)), kept after the first call."""
+        """(Delta_i(y), psi_i(y)), cached after the first call."""
         if (i, output) not in self.planes:
             x, y = self.X[i], self.Y[i]
             vector = self.model.joint_feature(x, output) - self.model.joint_feature(x, y)
@@ -90,7 +91,7 @@ class State:
     oracle_calls: int = 0
 
     def __post_init__(self) -> None:
-        # Initialization of Algorithm 2: alpha_i(y_i) = c_i, all else 0, w = 0.
+        # Initialization of Algorithm 2: alpha_i(y_i) = c_i, all other alpha are 0, w = 0.
         problem = self.problem
         pairs = zip(problem.correct, problem.budgets, strict=True)
         self.alpha = [{y: float(c)} for y, c in pairs]
@@ -103,7 +104,7 @@ class State:
         return offset + float(self.w @ vector)
 
     def ask(self, i: int) -> Output:
-        """u_1: the oracle's output, and one oracle call on the counter."""
+        """Count one oracle call and return u_1, the oracle's output."""
         self.oracle_calls += 1
         return self.problem.oracle(i, self.w)
 
@@ -117,12 +118,12 @@ class State:
         return total / self.problem.budgets[i]
 
     def squared_distance(self, i: int, u: Output, v: Output) -> float:
-        """|psi_i(u) - psi_i(v)|^2, over the curvature 1 + k."""
+        """|psi_i(u) - psi_i(v)|^2 divided by the curvature 1 + k."""
         difference = self.problem.plane(i, u)[1] - self.problem.plane(i, v)[1]
         return float(difference @ difference) / (1.0 + self.k)
 
     def move(self, i: int, u: Output, v: Output, amount: float) -> None:
-        """Shifts `amount` of multiplier from v to u."""
+        """Shift `amount` of multiplier from v to u."""
         difference = self.problem.plane(i, v)[1] - self.problem.plane(i, u)[1]
         self.w += difference * (amount / (1.0 + self.k))
         left = self.alpha[i][v] - amount
@@ -138,7 +139,7 @@ class State:
         return total
 
     def dual(self) -> float:
-        """D(alpha) of the problem without proximal term, from scratch."""
+        """D(alpha) of the problem without the proximal term, from scratch."""
         linear = sum(
             a * self.problem.plane(i, output)[0]
             for i, block in enumerate(self.alpha)
@@ -158,7 +159,7 @@ class State:
 
 @dataclass
 class Trace:
-    """What a twin did: final state, and dual, primal and oracle calls after each pass."""
+    """The run of a twin: final state; dual, primal and oracle calls after each pass."""
 
     state: State
     w: np.ndarray
@@ -168,7 +169,7 @@ class Trace:
     converged: bool = False
 
     def note(self) -> float:
-        """Appends a row and returns the gap in units of the loss."""
+        """Append a row and return the gap in units of the loss."""
         self.w = self.state.w.copy()
         self.dual.append(self.state.dual())
         self.primal.append(self.state.primal(self.w))
@@ -188,14 +189,14 @@ def wss2_gain(state: State, i: int, u: Output, v: Output) -> float:
 
 
 def choose_wss2(state: State, i: int, u: Output) -> Output | None:
-    """v maximising the gain among outputs with a multiplier, equation (11)."""
+    """Return the v of largest gain among outputs with a multiplier, equation (11), or None."""
     gains = {v: wss2_gain(state, i, u, v) for v, a in state.alpha[i].items() if a > 0 and v != u}
     v = max(gains, key=lambda output: gains[output], default=None)
     return v if v is not None and gains[v] > 0 else None
 
 
 def choose_mvp(state: State, i: int, u: Output) -> Output | None:
-    """v of the smallest score among outputs with a multiplier (SDM)."""
+    """Return the v of smallest score among outputs with a multiplier (SDM), or None."""
     active = [v for v, a in state.alpha[i].items() if a > 0 and v != u]
     v = min(active, key=lambda output: state.score(i, output), default=None)
     return v if v is not None and state.score(i, v) < state.score(i, u) else None
@@ -205,7 +206,7 @@ Choice = Callable[[State, int, Output], "Output | None"]
 
 
 def pair_step(state: State, i: int, u: Output, choose: Choice) -> bool:
-    """The SMO rule (7) with the step (6); False when no pair improves the dual."""
+    """Apply the SMO rule (7) with the step (6); return False if no pair improves the dual."""
     v = choose(state, i, u)
     if v is None:
         return False
@@ -217,7 +218,7 @@ def pair_step(state: State, i: int, u: Output, choose: Choice) -> bool:
 
 
 def frank_wolfe_step(state: State, i: int, u: Output) -> bool:
-    """The whole block towards u, equation (13), with the optimal step."""
+    """Move the whole block towards u, equation (13), with the optimal step."""
     c = float(state.problem.budgets[i])
     psi_u = state.problem.plane(i, u)[1]
     mean_psi = sum(a * state.problem.plane(i, y)[1] for y, a in state.alpha[i].items()) / c
@@ -233,14 +234,14 @@ def frank_wolfe_step(state: State, i: int, u: Output) -> bool:
 
 
 def violator(state: State, i: int) -> tuple[Output, float]:
-    """u-hat, the better of u_1 and u_2, and the block's gap G_i."""
+    """Return u-hat, the better of u_1 and u_2, and the block's gap G_i."""
     u1, u2 = state.ask(i), state.best_cached(i)
     u = u1 if state.score(i, u1) > state.score(i, u2) else u2
     return u, state.score(i, u) - state.average_score(i)
 
 
 def active_blocks(problem: Any) -> list[int]:
-    """Blocks with a budget: an example of weight zero is absent."""
+    """Blocks with a positive budget; examples of weight zero are left out."""
     return [i for i, c in enumerate(problem.budgets) if c > 0]
 
 
@@ -251,7 +252,7 @@ def dual_ascent(
     max_passes: int,
     order: Callable[[], Iterable[int]] | None = None,
 ) -> Trace:
-    """Algorithm 2 with any update: passes over the examples until the exact gap is <= tol."""
+    """Algorithm 2 with any update; it makes passes over the examples until the exact gap is <= tol."""
     state = State(problem)
     trace = Trace(state, state.w.copy())
     blocks = active_blocks(problem)
@@ -274,7 +275,7 @@ def sda(problem: Any, tol: float = 1e-6, max_passes: int = 1000, order: Any = No
 
 
 def sdm(problem: Any, tol: float = 1e-6, max_passes: int = 1000, order: Any = None) -> Trace:
-    """The sequential dual method: the same with the maximal violating pair."""
+    """The sequential dual method: Algorithm 2 with the maximal violating pair."""
     update = lambda state, i, u: pair_step(state, i, u, choose_mvp)  # noqa: E731
     return dual_ascent(problem, update, tol, max_passes, order)
 

@@ -1,7 +1,7 @@
-"""Twins that keep a buffer of outputs between oracle passes: FASOLE and the proximal recipe; and batch dual
-coordinate ascent, which needs no oracle.
+"""Twins of FASOLE, of the proximal method, and of dual coordinate ascent over all outputs.
 
-Notation and the conversion from the paper's lambda are those of `reference.twins`.
+The first two buffer outputs between oracle passes; the third enumerates all constraints. Notation
+and the conversion from the paper's lambda are as in `reference.twins`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .twins import State, Trace, active_blocks, choose_wss2, pair_step, violator
 
 
 def reduced_problem(state: State, blocks: list[int], tol: float, max_sweeps: int = 10000) -> None:
-    """Problem (12): Algorithm 2 over the outputs seen so far, until every G_i <= tol."""
+    """Problem (12): run Algorithm 2 over the outputs seen so far, until every G_i <= tol."""
     for _ in range(max_sweeps):
         updates = 0
         for i in blocks:
@@ -37,7 +37,7 @@ class FasolePass:
 
 @dataclass
 class FasoleRun:
-    """Algorithm 3, line by line; `K`: share of satisfied blocks that starts the batch regime."""
+    """Algorithm 3, line by line; `K` is the share of satisfied blocks that starts the batch regime."""
 
     problem: Any
     tol: float
@@ -65,7 +65,7 @@ class FasoleRun:
             pair_step(self.state, i, u, choose_wss2)
 
     def one_pass(self) -> bool:
-        """One round of "repeat"; True when converged."""
+        """One round of "repeat"; return whether it converged."""
         counters = FasolePass()
         for i in self.blocks:
             if not self.satisfied[i]:
@@ -82,7 +82,7 @@ class FasoleRun:
 
 
 def fasole(problem: Any, tol: float = 1e-6, max_passes: int = 1000, K: float = 0.9) -> Trace:
-    """FASOLE with the printed reduced problem."""
+    """Run FASOLE with the paper's reduced problem."""
     run = FasoleRun(problem, tol, K)
     trace = Trace(run.state, run.state.w.copy())
     for _ in range(max_passes):
@@ -123,7 +123,7 @@ class ProximalRun:
         self.previous = self.state.w.copy()
 
     def oracle_pass(self) -> None:
-        """A fresh permutation, one WSS2 step per visit where G_i is positive."""
+        """Visit the blocks in a fresh permutation, with one WSS2 step if G_i is positive."""
         for i in self.generator.permutation(self.blocks):
             u, gap = violator(self.state, i)
             if gap > 0:
@@ -131,7 +131,7 @@ class ProximalRun:
                 pair_step(self.state, i, u, choose_wss2)
 
     def cached_pass(self) -> None:
-        """The same over the outputs seen so far."""
+        """Make the same pass over the outputs seen so far."""
         for i in self.generator.permutation(self.blocks):
             pair_step(self.state, i, self.state.best_cached(i), choose_wss2)
 
@@ -146,7 +146,7 @@ class ProximalRun:
         return first, 0.5 * state.k**2 * float(shift @ shift)
 
     def move_centre(self, weaken: bool) -> None:
-        """z = W + momentum (W - W_prev); k / 1.3 when its term dominates; w follows."""
+        """Set z = w + momentum (w - previous w); divide k by 1.3 if `weaken`; recompute w."""
         state = self.state
         state.z = state.w + self.momentum * (state.w - self.previous)
         self.previous = state.w.copy()
@@ -154,7 +154,7 @@ class ProximalRun:
         state.w = (state.k * state.z + state.direct()) / (1.0 + state.k)
 
     def round(self) -> bool:
-        """One round; True when the exact gap of the original problem is <= tol."""
+        """Make one round; return whether the exact gap of the original problem is <= tol."""
         self.oracle_pass()
         for _ in range(self.cached_passes):
             self.cached_pass()
@@ -166,7 +166,7 @@ class ProximalRun:
 
 
 def proximal(problem: Any, tol: float = 1e-6, max_passes: int = 1000, seed: int = 0) -> Trace:
-    """Accelerated proximal dual ascent, the recipe without its shortcuts."""
+    """Run accelerated proximal dual ascent, without the shortcuts of the compiled solver."""
     run = ProximalRun(problem, tol, np.random.default_rng(seed))
     trace = Trace(run.state, run.state.w.copy())
     for _ in range(max_passes):
@@ -178,7 +178,7 @@ def proximal(problem: Any, tol: float = 1e-6, max_passes: int = 1000, seed: int 
 
 
 def shuffled(order: np.ndarray, seed: int) -> np.ndarray:
-    """Fisher and Yates with the numbers of SplitMix64, as the compiled epochs draw them."""
+    """The Fisher-Yates shuffle with the numbers of SplitMix64, as in the compiled epochs."""
     order, mask = order.copy(), 2**64 - 1
     for k in range(len(order), 1, -1):
         seed = (seed + 0x9E3779B97F4A7C15) & mask
@@ -192,8 +192,8 @@ def shuffled(order: np.ndarray, seed: int) -> np.ndarray:
 def dual_coordinate(problem: Any, seeds: list[int], rounds: int = 200) -> Trace:
     """Algorithm 1 of the dual coordinate paper over all constraints, one epoch for each seed.
 
-    A visit repeats pair steps until its block is solved: where one of the pair is the true output, the
-    step is the paper's update of a single variable (12), else that of two (15).
+    A visit repeats pair steps until its block is solved. If one output of the pair is the true one,
+    the step is the paper's update (12) of a single variable, else its update (15) of two.
     """
     state = State(problem)
     trace = Trace(state, state.w.copy())

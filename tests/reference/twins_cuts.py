@@ -1,10 +1,12 @@
-"""Cutting planes as printed: Algorithms 1 and 3 of Joachims, Finley and Yu, and Algorithm 1 of Balamurugan,
-Shevade and Babu. Every quadratic program goes to the dense solver; line numbers are the papers'.
+"""Cutting planes, line by line as in two papers.
 
-Lists end early where an oracle has the choice between two outputs (`TIE`): from there on ways may part.
+They are Algorithms 1 and 3 of Joachims, Finley and Yu, and Algorithm 1 of Balamurugan, Shevade and
+Babu. The dense solver solves every quadratic program; line numbers refer to the papers. A list ends
+early if an oracle may choose between two outputs (`TIE`), because from there on two runs may
+differ.
 
-One slip of the second paper is mended: its S_i (lines 3 and 15) is empty at the start of every round, as else
-outputs that violate no longer stay in the constraint.
+One slip of the second paper is corrected: its S_i (lines 3 and 15) must be empty at the start of
+every round. Else outputs that no longer violate stay in the constraint.
 """
 
 from __future__ import annotations
@@ -16,18 +18,18 @@ import numpy as np
 from .dense_qp import Optimum, solve
 from .enumerate import Block
 
-TIE = 1e-5  # of the largest loss: outputs that are as close as this may change places
+TIE = 1e-5  # outputs whose scores differ by less than this share of the largest loss count as tied
 
 
 def choice(problem: Any, i: int, w: np.ndarray) -> bool:
-    """Whether an output is about as bad as the worst."""
+    """Return whether two outputs tie for the worst."""
     block = problem.blocks[i]
     scores = np.sort(block.offsets + block.vectors @ w)
     return scores[-1] - scores[-2] <= TIE * block.offsets.max()
 
 
 def n_slack(problem: Any, eps: float, passes: int = 100) -> list[float]:
-    """Dual after each pass of lines 4 to 10; the list ends with the pass that adds nothing."""
+    """The dual after each pass of lines 4 to 10; the last pass adds no plane."""
     kept = [[c] for c in problem.correct]  # the true output: xi >= 0
     point, duals = program(problem, kept), []
     for _ in range(passes):
@@ -47,12 +49,12 @@ def n_slack(problem: Any, eps: float, passes: int = 100) -> list[float]:
 
 
 def program(problem: Any, kept: list[list]) -> Optimum:
-    """Line 8, over the working sets."""
+    """Solve line 8, the program over the working sets."""
     return optimum_of([rows(problem.blocks[i], own) for i, own in enumerate(kept)], problem.budgets)
 
 
 def optimum_of(blocks: list[Block], budgets: np.ndarray) -> Optimum:
-    """Of a program; that of true outputs alone is at w = 0."""
+    """The optimum of a program; if it has only true outputs, the optimum is w = 0."""
     if not any(block.offsets.any() for block in blocks):
         nothing = np.zeros(blocks[0].vectors.shape[1])
         return Optimum(nothing, 0.0, 0.0, [])
@@ -60,7 +62,7 @@ def optimum_of(blocks: list[Block], budgets: np.ndarray) -> Optimum:
 
 
 def rows(block: Block, numbers: list) -> Block:
-    """Some planes of a block."""
+    """Select some planes of a block."""
     return Block(
         [block.outputs[j] for j in numbers], block.offsets[numbers], block.vectors[numbers]
     )
@@ -73,7 +75,7 @@ def score(problem: Any, i: int, output: Any, w: np.ndarray) -> float:
 
 
 def one_slack(problem: Any, eps: float, rounds: int = 1000) -> list[float]:
-    """Dual of the working set in each round of lines 3 to 9; ends when the new constraint violates by eps."""
+    """The dual of each round of lines 3 to 9, until the new constraint violates by at most eps."""
 
     def worst(w: np.ndarray) -> list[list]:
         return [[problem.oracle(i, w)] for i in range(len(problem.budgets))]
@@ -82,7 +84,7 @@ def one_slack(problem: Any, eps: float, rounds: int = 1000) -> list[float]:
 
 
 def summed(problem: Any, eps: float, rounds: int = 1000) -> list[float]:
-    """The same for the summed error: a constraint has all violators among the outputs found so far."""
+    """The duals for the summed error; a constraint contains all violators among the outputs found so far."""
     found: list[set] = [set() for _ in problem.budgets]
 
     def violators(w: np.ndarray) -> list[list]:
@@ -96,7 +98,7 @@ def summed(problem: Any, eps: float, rounds: int = 1000) -> list[float]:
 
 
 def cuts(problem: Any, chosen: Any, eps: float, rounds: int) -> list[float]:
-    """Constraints over the whole set, one for each round, of the outputs that `chosen` gives at w."""
+    """The dual of each round; every round adds one constraint, made of the outputs `chosen` at w."""
     total = float(np.sum(problem.budgets))
     offsets, vectors = [0.0], [np.zeros(problem.dimension)]  # xi >= 0
     duals = []

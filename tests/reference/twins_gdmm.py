@@ -1,13 +1,16 @@
-"""The readable twin of the greedy direction method of multipliers on chains (Yen et al., Algorithm 1).
+"""The readable twin of GDMM, the greedy direction method of multipliers, on chains (Yen et al.).
+
+It is Algorithm 1 of the paper.
 
     q[j]         marginals of position j: {label: mass}           c = C v_i is their sum
     q[f]         marginals of the pair f = (j, j + 1): {(y, z): mass}
     w(q)         sum_f (c phi_f(truth) - sum_y q_f(y) phi_f(y)), always recomputed
     m_jf(y)      sum_{y_f with y at j} q_f(y_f) - q_j(y) + lambda_jf(y)
 
-Factors are visited in the order of the positions, the pair that ends at a position before that position. With
-`sweeps` active labels of the example are visited again, back and forth, each time after a step of its
-multipliers by `GENTLE` times eta. With k > 0 w is (w(q) + k z) / (1 + k), around a centre z.
+Factors are visited in the order of the positions; a pair comes before the later of its positions.
+With `sweeps`, the active labels of the example are visited again, back and forth. Before each of
+these sweeps the multipliers make a step of `GENTLE` times eta. With k > 0, w is (w(q) + k z) / (1 +
+k), around a centre z.
 """
 
 from __future__ import annotations
@@ -16,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-GENTLE = 0.4  # of eta, between sweeps
+GENTLE = 0.4  # factor on eta between sweeps
 Factor = tuple[int, ...]  # (example, position) or (example, position, position + 1)
 
 
 class GdmmTwin:
-    """State of the method on a case of chains; `rho` and `eta` as in the paper."""
+    """The state of the method on a case of chains; `rho` and `eta` are as in the paper."""
 
     def __init__(
         self,
@@ -34,7 +37,8 @@ class GdmmTwin:
     ) -> None:
         self.truth, self.rho, self.eta, self.inner = case.truth, rho, eta, inner
         self.direction, self.sweeps = direction, sweeps
-        self.k, self.seen = 0.0, 0.0  # seen: the gaps of the factors since it was set to 0
+        # `seen` sums the gaps of the factors since it was last set to 0
+        self.k, self.seen = 0.0, 0.0
         self.origin = self.center = np.zeros(case.truth.size_joint_feature)
         self.previous: np.ndarray | None = None
         self.X = case.truth.examples(case.X)
@@ -74,11 +78,11 @@ class GdmmTwin:
         return vector
 
     def weights(self) -> np.ndarray:
-        """w(q), and the centre."""
+        """The weights (origin + w(q) + k z) / (1 + k)."""
         return (self.origin + self.of_marginals() + self.k * self.center) / (1 + self.k)
 
     def recenter(self, momentum: float, k: float) -> None:
-        """z = w + momentum (w - w at the last call)."""
+        """Set z = w + momentum (w - w at the last call), and k."""
         w = self.weights()
         self.center = w if self.previous is None else w + momentum * (w - self.previous)
         self.previous, self.k = w, k
@@ -107,7 +111,7 @@ class GdmmTwin:
         return self.residual(pair, end) + self.multipliers.get((pair, end), 0.0)
 
     def scores(self, factor: Factor) -> np.ndarray:
-        """The negative gradient over all labels of a factor; constants of the factor are left out."""
+        """The negative gradient over all labels of a factor, up to a constant of the factor."""
         w, K = self.weights(), self.K
         if len(factor) == 3:
             table = np.array([[w @ self.phi(factor, (y, z)) for z in range(K)] for y in range(K)])
@@ -123,7 +127,7 @@ class GdmmTwin:
         return found
 
     def curvature(self, factor: Factor, d: dict[tuple, float]) -> float:
-        """|w(d)|^2 + rho |what d does to the messages|^2."""
+        """|w(d)|^2 + rho |change of the messages by d|^2."""
         vector = sum(c * self.phi(factor, labels) for labels, c in d.items())
         square = float(np.sum(np.square(vector))) / (1 + self.k)
         ends = 2 if len(factor) == 3 else 1
@@ -153,13 +157,13 @@ class GdmmTwin:
         return towards
 
     def search(self, factor: Factor) -> None:
-        """The best label joins the active set."""
+        """Add the best label to the active set."""
         scores = self.scores(factor)
         best = np.unravel_index(int(np.argmax(scores)), scores.shape)
         self.q[factor].setdefault(tuple(int(label) for label in best), 0.0)
 
     def visit(self, factor: Factor, inner: int) -> None:
-        """Exact steps inside the active set."""
+        """Make exact steps inside the active set."""
         for turn in range(inner):
             scores, marginals = self.scores(factor), self.q[factor]
             d = self.move(factor, scores)
@@ -177,13 +181,13 @@ class GdmmTwin:
                 marginals[labels] = mass if mass > 1e-15 * self.c[factor[0]] else 0.0
 
     def rest(self, i: int) -> None:
-        """What has no mass leaves the active sets of an example."""
+        """Remove labels without mass from the active sets of an example."""
         for factor in self.factors(i):
             marginals = self.q[factor]
             self.q[factor] = {labels: mass for labels, mass in marginals.items() if mass > 0}
 
     def factors(self, i: int, back: bool = False) -> list[Factor]:
-        """Of an example, each pair between its positions, or before the second of them on the way."""
+        """The factors of an example along the way; a pair comes just before the second of its positions."""
         order = range(len(self.Y[i]))[:: -1 if back else 1]
         found: list[Factor] = []
         for n, t in enumerate(order):
@@ -193,7 +197,7 @@ class GdmmTwin:
         return found
 
     def visit_example(self, i: int) -> None:
-        """Algorithm 1 on the factors of an example, and sweeps over its active labels."""
+        """Run Algorithm 1 on the factors of an example, and sweeps over its active labels."""
         self.rest(i)
         self.seen, fresh = 0.0, set()
         for factor in self.factors(i):
@@ -213,7 +217,7 @@ class GdmmTwin:
                 return
 
     def join(self, i: int, fresh: set) -> None:
-        """Pairs of active labels of which one is fresh."""
+        """Add pairs of active labels if at least one of the two is fresh."""
         for pair in self.factors(i):
             if len(pair) == 3:
                 left, right = (i, pair[1]), (i, pair[2])
@@ -223,7 +227,7 @@ class GdmmTwin:
                             self.q[pair].setdefault((*y, *z), 0.0)
 
     def update_multipliers(self, i: int, part: float = 1.0) -> float:
-        """The step (13) of an example; rho |<m, residual>| as it was, summed."""
+        """Make the step (13) for an example; return the sum of rho |<m, residual>| before it."""
         sum_before = 0.0
         for pair in self.factors(i):
             for end in (0, 1) if len(pair) == 3 else ():

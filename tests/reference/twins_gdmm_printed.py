@@ -1,13 +1,14 @@
-"""Readable twins of Algorithms 2 and 3 of Yen et al. as they are printed.
+"""Readable twins of Algorithms 2 and 3 of Yen et al., line by line.
 
-Algorithm 2, over all factors of all examples at once, with w, messages and scores as in ``GdmmTwin``:
+Algorithm 2 works on all factors of all examples at once; w, messages and scores are as in
+``GdmmTwin``:
 
     q = sum_v c_v v,   v: a label of every factor                                                         (14)
     repeat  v+ = the best label of every factor,  v- = argmin over the bases of <scores, v>         (15), (16)
             towards v+ by a step in [0, 1], or away from v- by one in [0, c / (1 - c)]                    (17)
     until a step did not use up v-
 
-Algorithm 3, for factors that are nodes and edges, p and q in mass * simplex:
+Algorithm 3 has nodes and edges as factors, and p and q in mass * simplex:
 
     for each example: the factor with the largest  max_d <s, d> - Q/2 |d|^2  joins its active factors     (18)
                       each active factor: q += the best d, a projection onto the simplex                  (19)
@@ -36,11 +37,11 @@ class FrankWolfeTwin(GdmmTwin):
         return self.mean + super().weights()
 
     def marginals(self, base: dict[Factor, tuple]) -> dict[Factor, dict[tuple, float]]:
-        """A base as marginals."""
+        """The marginals of a base."""
         return {factor: {labels: self.c[factor[0]]} for factor, labels in base.items()}
 
     def rebuild(self) -> None:
-        """q of the bases."""
+        """Recompute q from the bases."""
         self.q = {factor: {} for factor in self.q}
         for c, base in self.bases:
             for factor, own in self.marginals(base).items():
@@ -48,7 +49,8 @@ class FrankWolfeTwin(GdmmTwin):
                     self.q[factor][labels] = self.q[factor].get(labels, 0.0) + c * mass
 
     def lagrangian(self) -> float:
-        """(12) with messages as they are: 1/2 |w|^2 - losses + rho/2 sum |m|^2, up to a constant."""
+        """The Lagrangian (12) with fixed messages, 1/2 |w|^2 - losses + rho/2 sum |m|^2, without
+        its constant."""
         w, value = self.weights(), 0.0
         for factor, marginals in self.q.items():
             i, *positions = factor
@@ -63,7 +65,7 @@ class FrankWolfeTwin(GdmmTwin):
         return value + 0.5 * float(w @ w)
 
     def step_once(self) -> bool:
-        """One step; whether it was a drop step."""
+        """Make one step; return whether it was a drop step."""
         scores = {factor: self.scores(factor) for factor in self.q}
 
         def value(marginals: dict) -> float:
@@ -111,7 +113,7 @@ class FrankWolfeTwin(GdmmTwin):
 
 
 class BoundedTwin:
-    """Algorithm 3 on ``Factors``; ``rho``: the penalty of each example."""
+    """Algorithm 3 on ``Factors``; ``rho`` holds the penalty of each example."""
 
     def __init__(self, factors: Any, mass: np.ndarray, rho: np.ndarray, eta: float, bound: float):
         self.factors, self.mass, self.rho, self.eta, self.bound = factors, mass, rho, eta, bound
@@ -139,7 +141,7 @@ class BoundedTwin:
         return self.q[(i, a, b, e)].sum(axis=1 - end) - self.q[(i, (a, b)[end])]
 
     def scores(self, factor: tuple) -> np.ndarray:
-        """The ascent of a factor."""
+        """The negative gradient of a factor, the direction of ascent."""
         i, *rest = factor
         nodes, losses, edges = self.parts[i]
         if len(rest) == 1:
@@ -161,7 +163,7 @@ class BoundedTwin:
         return self.parts[i][0][rest[0]] if len(rest) == 1 else self.parts[i][2][rest[2]]
 
     def best(self, factor: tuple) -> tuple[np.ndarray, float]:
-        """The best d of (18) and what it gains."""
+        """The best d of (18) and its gain."""
         q, s = self.q[factor], self.scores(factor)
         d = projected(q + s / self.bound, self.mass[factor[0]]) - q
         return d, float((s * d).sum() - 0.5 * self.bound * (d * d).sum())

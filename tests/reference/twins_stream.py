@@ -1,8 +1,9 @@
-"""Algorithm 2 of Ramanan's manuscript, slow and plain: a cache of examples that the gap drives.
+"""Algorithm 2 of Ramanan's manuscript, slow and plain: a cache of examples that the gap controls.
 
-Symbols as in `twins`. The manuscript's UB - LB over the cache is sum_{i in A} c_i G_i with G_i as last seen:
-a block outside of A has all of its budget on the true output, or is frozen. Frozen blocks keep their
-multipliers, which no step moves until the example is met again; D(alpha) counts them all the same.
+Symbols are as in `twins`. The manuscript's UB - LB over the cache is sum_{i in A} c_i G_i, with
+each G_i as last seen. A block outside of A has all of its budget on the true output, or is frozen.
+A frozen block keeps its multipliers unchanged until the example comes again; they still count in
+D(alpha).
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ class Stream:
 
     @property
     def gap(self) -> float:
-        """(UB - LB) over the mass seen."""
+        """(UB - LB) divided by the mass seen."""
         budgets = self.state.problem.budgets
         return sum(budgets[i] * g for i, g in self.gaps.items()) / self.seen if self.seen else 0.0
 
 
 def streaming(problem: Any, tol: float, capacity: float = math.inf, passes: int = 1) -> Stream:
-    """Passes over the examples in their order; at most `capacity` of them are in the cache."""
+    """Make passes over the examples in order; the cache holds at most `capacity` of them."""
     stream = Stream(State(problem))
     for number in range(passes):
         for i in active_blocks(problem):  # lines 3-4
@@ -48,7 +49,7 @@ def streaming(problem: Any, tol: float, capacity: float = math.inf, passes: int 
 
 
 def visit(stream: Stream, i: int) -> None:
-    """Ask the oracle for block i, note its gap, make a step; i is in the cache from now on."""
+    """Ask the oracle for block i, note its gap, make a step; block i enters the cache."""
     u, gap = violator(stream.state, i)
     stream.gaps[i] = gap
     if gap > 0:
@@ -56,7 +57,7 @@ def visit(stream: Stream, i: int) -> None:
 
 
 def optimise(stream: Stream, tol: float, sweeps: int = 200) -> None:
-    """Solve the problem of the cache from where it stands, the other multipliers fixed."""
+    """Solve the problem of the cache from its current multipliers; all others stay fixed."""
     for _ in range(sweeps):
         for i in list(stream.gaps):
             visit(stream, i)
@@ -65,7 +66,8 @@ def optimise(stream: Stream, tol: float, sweeps: int = 200) -> None:
 
 
 def prune(stream: Stream, capacity: float) -> None:
-    """The least useful leave the cache: on the true output alone, on one other, of the smallest gap."""
+    """Remove the least useful blocks: those on the true output, then on one other output; small gaps
+    first."""
     state = stream.state
 
     def use(i: int) -> tuple[int, float]:
@@ -75,7 +77,7 @@ def prune(stream: Stream, capacity: float) -> None:
 
     while len(stream.gaps) > capacity:
         del stream.gaps[min(stream.gaps, key=use)]
-    for i in stream.gaps:  # outputs without a multiplier
+    for i in stream.gaps:  # drop outputs without a multiplier
         state.alpha[i] = {y: a for y, a in state.alpha[i].items() if a > 0}
 
 

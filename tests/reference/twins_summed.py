@@ -1,7 +1,7 @@
-"""Algorithm 2 of Balamurugan, Shevade and Babu as printed: dual coordinate descent for the summed error.
+"""The dual coordinate descent of Balamurugan, Shevade and Babu for the summed error (their Algorithm 2).
 
-Line numbers are the paper's. alpha_i(y_i) = C at the start is left out: psi_i(y_i) = 0 and Delta_i(y_i) = 0,
-so that it adds nothing to w or to the dual.
+Line numbers are the paper's. The twin leaves out alpha_i(y_i) = C at the start. It adds nothing to
+w or to the dual, because psi_i(y_i) = 0 and Delta_i(y_i) = 0.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from .box_qp import summed_primal
 def sdcd(
     problem: Any, passes: int, searches: int = 10, sweeps: int = 5, change: float = 0.0
 ) -> tuple[list, list]:
-    """(dual after each search with its sweeps, alpha), for this many searches or until the printed end."""
+    """Return the dual after each search with its sweeps, and alpha; stop after `passes` searches at most."""
     n, w = len(problem.budgets), np.zeros(problem.dimension)
     kept: list[dict[Any, float]] = [{} for _ in range(n)]
     duals: list[float] = []
-    iteration, searching = 0, True  # iter, GetMaxY
+    iteration, searching = 0, True  # the paper's iter and GetMaxY
     while True:
         if searching and len(duals) == passes:
             return duals, kept
@@ -37,7 +37,7 @@ def sdcd(
 
 
 def one_pass(problem: Any, kept: list, w: np.ndarray, search: bool) -> float:
-    """Lines 8 to 25; the largest alphachange of a block."""
+    """Run lines 8 to 25; return the largest alphachange of a block."""
     largest = 0.0
     for i, budget in enumerate(problem.budgets):
         if budget == 0:
@@ -72,10 +72,11 @@ def dual_of(problem: Any, kept: list) -> float:
 
 
 def in_parts(problem: Any, parts: list[list[int]], visits: int = 2, sweeps: int = 1000) -> Any:
-    """The same coordinate steps, a part at a time: what is kept of the others is their plane (b, q).
+    """Make the same coordinate steps one part at a time; the other parts enter as one plane (b, q).
 
-    A part takes its multipliers out of the plane when it comes, and puts them back when it goes. Gives
-    D(a) after every visit of a part, and P(w) after every sweep over all parts, each by definition.
+    A part subtracts its multipliers from the plane when it comes, and adds them again when it goes.
+    Returns D(a) after every visit of a part, and P(w) after every sweep over all parts, both by
+    definition.
     """
     blocks, budgets = problem.blocks, problem.budgets
     alpha = [np.zeros(len(block.offsets)) for block in blocks]
@@ -100,7 +101,7 @@ def in_parts(problem: Any, parts: list[list[int]], visits: int = 2, sweeps: int 
 
 
 def box_steps(block: Any, top: float, a: np.ndarray, rest: np.ndarray, own: np.ndarray) -> Any:
-    """(IV.6) and (IV.7) for each output of one block; w is the sum of the plane and of the part's own."""
+    """Make the steps (IV.6) and (IV.7) for each output of one block; w is the sum of `rest` and `own`."""
     for y in range(len(a)):
         psi = block.vectors[y]
         if not psi.any():

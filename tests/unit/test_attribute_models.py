@@ -24,7 +24,7 @@ def test_what_was_encoded_keeps_its_names_when_the_encoder_learns_again():
     assert len(X.encoder.get_feature_names_out()) == X.n_features > encoder.n_features_
     assert same(svm.predict(SENTENCES), before)
     names = encoder.get_feature_names_out().tolist()
-    with pytest.raises(ValueError, match="token 0"):  # a fit that fails changes nothing
+    with pytest.raises(ValueError, match="token 0"):  # a fit that fails changes no state
         encoder.fit([[3]])
     assert encoder.get_feature_names_out().tolist() == names
 
@@ -49,7 +49,7 @@ def test_data_frames():
     assert [list(y) for y in left.predict(frames)] == [list(y) for y in right.predict(dicts)]
 
 
-# Models
+# Models.
 
 
 def tagger(**params):
@@ -249,7 +249,7 @@ def test_edges_of_a_chain_take_attributes(tmp_path):
     assert (psi == svm.model_.joint_feature(encoded[0], TAGS[0])).all()
     with pytest.raises(ValueError, match=r"X\[0\]\[1\], edge 1: expected"):
         svm.predict([(SENTENCES[0], [{"ends": "ab"}, {"ends": 1j}])])
-    svm.model_.initialize(X[1:], TAGS[1:])  # again, on other data
+    svm.model_.initialize(X[1:], TAGS[1:])  # repeated on other data
     assert svm.model_.edges_.encoder is not None
 
 

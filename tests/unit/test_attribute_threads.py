@@ -1,4 +1,4 @@
-"""Attributes read by several threads: the same as by one, whatever they are and whoever looks on."""
+"""Several threads read attributes as one thread does, for any input and with other readers present."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ from attribute_cases import BAD_NODES, OLD_NODES, STRING_NODES, assert_same, sen
 from maxmargin import models
 from maxmargin.data import AttributeEncoder
 
-# Threads start when there are enough names to share: 24,000; some are new in every part, and one is long.
+# Threads start only for enough names: here 24,000. Every part has new names, and one name is long.
 MANY = [
     [[f"w={i * 7 % 4001}", "b", f"{t}", f"n{i}"] for t in range(20)] + ["a" * (i == 200) * 2**20]
     for i in range(300)
@@ -22,7 +22,7 @@ JOBS = st.sampled_from([2, 3, 5])
 
 
 def spread(X):
-    """These sentences at the beginning, in the middle and at the end of many."""
+    """Return these sentences at the beginning, in the middle and at the end of many."""
     return [*X, *MANY[:150], *X, *MANY[150:], *X]
 
 
@@ -87,7 +87,7 @@ def test_an_error_of_the_users_own_ends_all_threads():
 
 
 def test_what_changes_while_it_is_read():
-    """Numbers whose conversion changes the lists around them, and lets other threads of Python run."""
+    """Conversions to float may change the lists around them and let other Python threads run."""
 
     class Changing:
         def __float__(self):
@@ -110,7 +110,7 @@ def test_what_changes_while_it_is_read():
 
 
 def test_readers_of_one_table_while_it_grows():
-    """Some look up names while others add theirs; what was known before stays where it was."""
+    """Some threads look up names while others add names; known names keep their columns."""
 
     class Yielding:
         def __float__(self):
@@ -148,7 +148,7 @@ def test_readers_of_one_table_while_it_grows():
     assert {f"own{k}_{j}" for k in (1, 3) for j in range(9000)} <= set(names)
 
 
-# From the estimators to the encoder
+# From the estimators to the encoder.
 
 SENTENCES = [[["a", "b"], ["c"]], [["b"], ["a"]], [["c"], ["a", "c"]]]
 TAGS = [["N", "V"], ["V", "N"], ["V", "N"]]
@@ -158,7 +158,7 @@ EDGED = [(x, [["same"]]) for x in SENTENCES]
 
 
 def calls():
-    """Names of estimators, with what they are fitted to and predict from."""
+    """Yield names of estimators, and the data for fit and predict."""
     chain = models.Chain
     yield "chain", mm.StructuralSVM(chain()), SENTENCES, TAGS
     yield "edges", mm.StructuralSVM(chain(edges=True)), EDGED, TAGS
@@ -172,7 +172,7 @@ def calls():
 
 @pytest.fixture
 def used(monkeypatch):
-    """The threads that encoders were asked to use."""
+    """Record the numbers of threads that encoders were asked to use."""
     found, encode = [], AttributeEncoder.encode
 
     def spy(self, X, **options):

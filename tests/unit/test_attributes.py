@@ -1,4 +1,4 @@
-"""Attributes as features: the compiled encoder against its slow twin, and its manners."""
+"""Attributes as features: the compiled encoder against its slow twin, and scikit-learn's conventions."""
 
 import os
 import pickle
@@ -51,7 +51,7 @@ def test_lists_dicts_and_none_as_values_and_rare_names(X, least):
 
 
 def test_long_rows_of_names_of_every_length():
-    """More names than are looked up at once; what is not a string takes its number in its turn."""
+    """There are more names than one lookup handles; a key that is not a string gets its column in turn."""
     names = [text * k for text in ("a", "ab", "\N{GREEK SMALL LETTER ALPHA}b") for k in range(20)]
     first = dict.fromkeys([*names[:25], 7, *names[25:], 2.5], 1.0)
     encoder = AttributeEncoder().fit([[first, names[::-1]]])
@@ -82,12 +82,12 @@ def test_the_state_of_a_file_reads_alike(X):
     expected = encoder.fit_transform(X)
     again = AttributeEncoder.from_state(encoder.state(), sequences=True)
     assert_same(again.transform(X), list(expected))
-    # files of before hold the names alone
+    # Older files store only the names.
     again = AttributeEncoder.from_state(encoder.state()["names"], sequences=True)
     assert_same(again.transform(X), list(expected))
 
 
-# What cannot be read
+# Unreadable nodes.
 
 
 class Crooked:
@@ -153,7 +153,7 @@ def test_a_dict_that_changes_while_it_is_read():
     assert encoder.get_feature_names_out()[0] == "a"
 
 
-# Manners
+# Conventions of scikit-learn.
 
 
 def test_manners_of_scikit_learn():

@@ -1,5 +1,6 @@
-"""Bad input is refused; the message names the parameter or the example, what was expected and
-what came. Nothing is silently fixed, dropped or ignored."""
+"""Bad input is refused, and nothing is silently fixed, dropped or ignored.
+
+The message names the parameter or the example, the expected value and the given one."""
 
 import numpy as np
 import pytest
@@ -229,7 +230,7 @@ def test_label_outside_the_given_classes_names_label_and_example(flat, chains):
 
 
 def test_label_unseen_in_training_is_an_error_that_counts(flat, chains):
-    # score: the node is wrong, the example stays; loss: its cost is not known, so it is refused.
+    # score counts the node as wrong and keeps the example; loss raises, because its cost is unknown.
     X, y = flat
     svm = multiclass(tol=1e-4).fit(X, y)
     right = np.sum(svm.predict(X)[1:] == y[1:])
@@ -247,7 +248,7 @@ def test_label_unseen_in_training_is_an_error_that_counts(flat, chains):
 
 
 def test_precision_of_later_examples_is_not_lost():
-    # In float32, 10000.0003 is 10000: the widest dtype among the examples has to win.
+    # In float32, 10000.0003 is 10000, so the widest dtype among the examples must be used.
     X = [np.zeros((1, 2), np.float32), np.array([[1e4 + 3e-4, -1e4]]), np.zeros((1, 2))]
     model, w = models.Chain(), np.array([0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0])
     model.initialize(X, [["a"], ["a"], ["b"]])

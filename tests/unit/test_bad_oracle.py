@@ -1,4 +1,4 @@
-"""Oracles are checked while they are used; a model's author reads what is wrong with it."""
+"""Oracles are checked during training; the error tells the author of a model what is wrong with it."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ PROBLEM = (ValueError, RuntimeError, TypeError)
 
 
 class Lazy(PythonChain):
-    """Right at first; later it answers with the true output, which cached ones beat."""
+    """Right at first; later it returns the true output, although cached outputs score higher."""
 
     calls = 0
 
@@ -23,14 +23,14 @@ class Lazy(PythonChain):
 
 
 class LazyBatch(Lazy):
-    """The same through the batch form."""
+    """The same fault in the batch form."""
 
     def batch_loss_augmented_inference(self, X, Y, w):
         return [self.loss_augmented_inference(x, y, w) for x, y in zip(X, Y, strict=True)]
 
 
 class LateLie(PythonChain):
-    """Right until it has been asked `honest` times, then always the true output."""
+    """Right for the first `honest` calls, then always the true output."""
 
     calls = 0
 
@@ -45,35 +45,35 @@ class LateLie(PythonChain):
 
 
 class Worst(PythonChain):
-    """Minimises where it should maximise: the true output beats its answers."""
+    """Minimises instead of maximising, so the true output beats its answers."""
 
     def loss_augmented_inference(self, x, y, w):
         return super().loss_augmented_inference(x, y, -np.asarray(w))
 
 
 class NegativeLoss(PythonChain):
-    """A loss below zero."""
+    """The loss is negative."""
 
     def loss(self, y, y_hat):
         return -super().loss(y, y_hat)
 
 
 class SelfLoss(PythonChain):
-    """A loss that is not zero at the truth."""
+    """The loss is not zero at the truth."""
 
     def loss(self, y, y_hat):
         return super().loss(y, y_hat) + 0.5
 
 
 class ShortFeatures(PythonChain):
-    """Joint features shorter than announced."""
+    """Joint features are shorter than announced."""
 
     def joint_feature(self, x, y):
         return super().joint_feature(x, y)[:-1]
 
 
 class NanFeatures(PythonChain):
-    """Joint features that are not numbers for some outputs."""
+    """Joint features are NaN for some outputs."""
 
     def joint_feature(self, x, y):
         vector = super().joint_feature(x, y)
@@ -82,7 +82,7 @@ class NanFeatures(PythonChain):
 
 
 class OtherFeatures(PythonChain):
-    """Features whose scores are not the ones that inference maximises."""
+    """The features give scores that differ from the ones that inference maximises."""
 
     def joint_feature(self, x, y):
         return -super().joint_feature(x, y)
@@ -109,7 +109,7 @@ def test_oracle_beaten_by_a_cached_output_is_found_in_batches_too(case, n_jobs, 
 
 @pytest.mark.parametrize("honest", range(12, 90, 3))
 def test_no_lie_is_ever_certified(case, honest):
-    # Whenever the lies begin, in a step or in an exact pass: an error, or a true certificate.
+    # Wherever the lies begin, in a step or in an exact pass, the result is an error or a true certificate.
     svm = mm.StructuralSVM(LateLie(3, honest), solver="sda", tol=1e-3, max_passes=12)
     try:
         quietly(lambda: svm.fit(case.X, case.Y))

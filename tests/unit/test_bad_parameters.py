@@ -10,13 +10,13 @@ from maxmargin import losses, models, solvers
 
 @pytest.fixture
 def flat(generator):
-    """A good multiclass problem."""
+    """Return a good multiclass problem."""
     return generator.normal(size=(8, 3)), np.array([0, 1, 2, 0, 1, 2, 0, 1])
 
 
 @pytest.fixture
 def chains(generator):
-    """A good chain problem: six sequences of lengths 2 and 3."""
+    """Return a good chain problem: six sequences of lengths 2 and 3."""
     X = [generator.normal(size=(2 + i % 2, 3)) for i in range(6)]
     return X, [list("abc" if i % 3 else "cab")[: len(x)] for i, x in enumerate(X)]
 
@@ -102,7 +102,7 @@ def test_unknown_loss_lists_the_losses(flat, chains):
 
 
 class NeverAsked:
-    """A model that fails the test when any work is done with it."""
+    """A model that fails the test if training starts any work with it."""
 
     size_joint_feature = 2
 

@@ -1,4 +1,4 @@
-"""Priors and bounds that make no sense, or that a solver cannot honour, are refused early."""
+"""Priors and bounds that are invalid, or that a solver cannot honour, are refused early."""
 
 import numpy as np
 import pytest

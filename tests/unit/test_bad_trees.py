@@ -1,4 +1,4 @@
-"""Bad sentences and trees for a Grammar; each message names the example and what is wrong with it."""
+"""Bad sentences and trees for a Grammar; each message names the example and the fault."""
 
 import warnings
 
@@ -86,7 +86,7 @@ def test_a_rule_that_training_has_not_seen_is_named(parser, tree, rule):
     ):
         with refusal(r"Y\[1\]", rule, "training data"):
             call()
-    # No rules are needed to compare trees, and tags are not spans.
+    # Comparing trees needs no rules, and tags do not count as spans.
     same = labelled_spans(as_tree(tree)) == labelled_spans(as_tree(Y[0]))
     assert (parser.loss([X[0]], [tree]) == 0) == same
     assert (parser.score([X[0]], [tree]) == 1) == same

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-# The benchmarks are a folder of the repository, not a part of the installed package.
+# The benchmarks are a folder of the repository and are not in the installed package.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import datasets, text_features

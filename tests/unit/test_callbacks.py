@@ -1,4 +1,4 @@
-"""Callbacks read progress, write where they were asked to, and stop when asked."""
+"""Callbacks read the progress, write to the requested place, and stop training on request."""
 
 import io
 import logging
@@ -19,7 +19,7 @@ from maxmargin.callbacks import (
 
 
 def geometric(step, seconds_per_step=1.0, **more):
-    """A training whose estimate of the gap halves at every step."""
+    """The progress of a training whose estimated gap halves at every step."""
     known = {
         "step": step,
         "seconds": step * seconds_per_step,
@@ -41,7 +41,7 @@ class Terminal(io.StringIO):
 
 
 class Clock:
-    """Advances by a fixed amount each time it is read."""
+    """A clock that advances by a fixed amount each time it is read."""
 
     def __init__(self, tick):
         self.now, self.tick = 0.0, tick

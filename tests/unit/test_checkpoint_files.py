@@ -1,4 +1,4 @@
-"""Files of checkpoints: another problem's, a damaged or a foreign one is refused; full disks stop nothing."""
+"""Checkpoint files: foreign and damaged files are refused, and a full disk stops no fit."""
 
 import json
 import warnings
@@ -32,7 +32,7 @@ def structural(**settings):
 
 
 def half_done(path, X=None, y=None, svm=None, **given):
-    """A checkpoint of a fit that ended at its budget."""
+    """Save the checkpoint of a fit that ended at its budget."""
     own = rows()
     X, y = own[0] if X is None else X, own[1] if y is None else y
     svm = structural() if svm is None else svm
@@ -150,12 +150,12 @@ def test_solvers_of_ones_own_without_a_warm_start_are_refused(tmp_path):
         structural(solver=Cold()).fit(X, y, checkpoint=tmp_path / "fit")
 
 
-# Damage
+# Damage.
 
 
 @cache
 def content_of(kind):
-    """The bytes of a checkpoint."""
+    """Return the bytes of a checkpoint."""
     import tempfile
     from pathlib import Path
 
@@ -171,7 +171,7 @@ def content_of(kind):
 
 
 def resumed(kind, path):
-    """A fit from a file."""
+    """Resume a fit from a file."""
     svm = {
         "labels": structural,
         "cuts": lambda: structural(solver="one-slack"),
@@ -215,7 +215,7 @@ def test_foreign_files_are_refused(tmp_path):
 
 
 def rewritten(path, change):
-    """A file with a right checksum, as somebody who means harm might write it."""
+    """Rewrite a file with a valid checksum, as an attacker might."""
     with safe_open(str(path), framework="numpy") as stream:
         header = json.loads(stream.metadata()["header"])
         arrays = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
@@ -300,7 +300,7 @@ def test_a_disk_that_is_full_stops_nothing(tmp_path, monkeypatch):
         assert structural().fit(X, y, checkpoint=tmp_path / "fit", **asked).certificate_.converged
 
 
-# Checksums
+# Checksums.
 
 
 def test_checksums_know_values_and_order_and_not_identity(tmp_path):
@@ -344,7 +344,7 @@ def test_checksums_know_values_and_order_and_not_identity(tmp_path):
     mm.data.write_shards(tmp_path / "rows", X, np.arange(6) % 2)
     opened = [mm.data.open_shards(tmp_path / "rows") for _ in range(2)]
     assert digest_of(opened[0].X) == digest_of(opened[1].X)
-    next(iter(opened[0].X))  # a part was looked at
+    next(iter(opened[0].X))  # read one shard first
     assert digest_of(opened[0].X) == digest_of(opened[1].X)
     assert digest_of(opened[0].Y) == digest_of(opened[1].Y)
 

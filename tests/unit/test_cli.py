@@ -1,4 +1,4 @@
-"""The command line: every format and task from file to scores, and what it says when something is wrong."""
+"""The command line: every format and task from file to scores, and its error messages."""
 
 import gzip
 import json
@@ -47,7 +47,7 @@ TASKS = {
 
 
 def run(*words):
-    """Exit status of a command."""
+    """Return the exit status of a command."""
     return main([str(word) for word in words])
 
 
@@ -239,7 +239,7 @@ def test_arrays_and_shards(tmp_path, capsys):
     np.savez(tmp_path / "bad.npz", Z=X)
     with pytest.raises(FileError, match=r"bad\.npz: expected arrays X and y"):
         read_file(str(tmp_path / "bad.npz"))
-    # NumPy's reader has errors of many kinds: of a bracket in a header's padding, one of Python's tokenizer.
+    # NumPy raises many kinds of errors; a bracket in a header's padding fails in Python's tokenizer.
     np.save(tmp_path / "X.npy", X)
     with zipfile.ZipFile(tmp_path / "bad.npz", "w") as archive:
         archive.writestr("X.npy", (tmp_path / "X.npy").read_bytes().replace(b"), }   ", b"), }  ("))
@@ -258,7 +258,7 @@ def test_solvers_side_by_side(name, tmp_path, capsys):
     assert ("LIBLINEAR" in rows) == (name != "t.conll") == ("gdmm" not in rows)
     best = min(row["objective"] for row in rows.values())
     for row in rows.values():
-        # No objective is below what another solver has proven, and the best is near the bound.
+        # No objective is below a proven bound, and the excess over the best is within the gap.
         assert row["objective"] >= best and row["above"] >= 0
         assert row["above"] <= row["gap"] + 1e-9 or np.isnan(row["gap"])
     assert rows["proximal"]["gap"] <= 1e-3
@@ -357,7 +357,8 @@ def test_a_pipe_that_is_closed_and_ctrl_c(tmp_path):
         "conll",
     ]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        process.stdin.write(COLUMNS.encode() * 500)  # it reads, since the pipe took all of it
+        # the command reads, since the pipe accepted everything
+        process.stdin.write(COLUMNS.encode() * 500)
         process.send_signal(signal.SIGINT)
         said = process.stderr.read().decode()
     assert process.returncode == 130 and said == "maxmargin: interrupted\n"

@@ -27,7 +27,7 @@ POSIX = pytest.mark.skipif(os.name != "posix", reason="needs links of POSIX")
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch, capsys):
-    """Data and a model in the current folder, with other names of both."""
+    """Create data and a model in the current folder, and other names for both."""
     monkeypatch.chdir(tmp_path)
     for name in ("t", "u"):
         (tmp_path / name).write_text(CRFSUITE)
@@ -49,7 +49,7 @@ def run(line):
 
 
 def contents(folder):
-    """The bytes of all files, and where links lead."""
+    """Return the bytes of all files and the targets of links."""
     return {
         str(path): os.readlink(path) if path.is_symlink() else path.read_bytes()
         for path in folder.rglob("*")
@@ -146,7 +146,7 @@ def test_what_is_in_order_stays_possible(line, folder, capsys):
     assert {name for name in before if before[name] != after[name]} <= {
         str(folder / name) for name in written
     }
-    if "--resume" in line:  # what is read and written on purpose
+    if "--resume" in line:  # this line may read and write the same file
         assert run(line) == 0
     assert (folder / "link2").is_symlink() and (folder / "dangling").is_symlink()
 
@@ -162,7 +162,7 @@ def test_a_redirection_counts_as_a_name(redirected, folder):
 
 
 def arguments():
-    """All arguments of all commands that take a value."""
+    """Yield all arguments of all commands that take a value."""
     commands = next(
         a for a in cli.parser()._actions if isinstance(a, argparse._SubParsersAction)
     ).choices
@@ -176,7 +176,7 @@ NAMES_OF_FILES = {"TRAIN", "MODEL", "INPUT", "TEST", "FILE", "PAGE", "IN", "OUT"
 
 
 def test_every_argument_says_whether_it_is_a_path():
-    """An argument without a type would be a path that the check does not know."""
+    """An argument without a type could be a path that the overwrite check does not know."""
     for command, action in arguments():
         known = (*roles.ROLES, int, float, cli.tolerance, cli.size)
         where = f"{command} {action.dest}: give it a type of cli.roles"
@@ -199,11 +199,11 @@ def test_locations_that_are_not_there_yet(tmp_path):
         [location_of("/dev/null")] * 2, []
     )
     assert location_of(os.devnull).key is None
-    deep = location_of("/".join(["a"] * 1500))  # deeper than Python's stack
+    deep = location_of("/".join(["a"] * 1500))  # deeper than Python's recursion limit
     assert clash([deep], [location_of("/".join(["a"] * 1500))])
 
 
-# The same in the library
+# The same rules in the library.
 
 
 def test_a_data_file_is_not_replaced_by_its_conversion(folder):
@@ -258,8 +258,8 @@ def test_mapped_shards_are_not_replaced_while_they_are_in_use(tmp_path):
         svm.fit(data.X, data.Y, checkpoint=victim)
     assert victim.read_bytes() == before
     del data, svm
-    gc.collect()  # what was raised knew them
-    mm.MulticlassSVC().fit(np.eye(2), [0, 1]).save(victim)  # no array shows it any more
+    gc.collect()  # the caught exceptions referred to the arrays
+    mm.MulticlassSVC().fit(np.eye(2), [0, 1]).save(victim)  # the file is no longer mapped
 
 
 def test_a_checkpoint_is_none_of_the_data(tmp_path):
@@ -278,7 +278,7 @@ def test_a_checkpoint_is_none_of_the_data(tmp_path):
 
 
 def test_a_checkpoint_replaces_no_other_file(tmp_path):
-    """The library does not know the files of a stream, so a checkpoint only replaces a checkpoint."""
+    """The library does not know the files behind a stream, so a checkpoint only replaces a checkpoint."""
     (tmp_path / "rows").write_text("1 1:1\n2 2:1\n" * 20)
     read = read_file(str(tmp_path / "rows"), format="svmlight")
     svm = mm.StructuralSVM(mm.models.Multiclass(), solver="streaming")

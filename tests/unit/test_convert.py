@@ -1,4 +1,4 @@
-"""What is written in a format is read again as the same data; what a format cannot hold is refused."""
+"""Data written in a format reads back unchanged; a format refuses data that it cannot hold."""
 
 import gzip
 import io
@@ -23,7 +23,7 @@ from maxmargin.data.write_file import WRITERS, write_file
 
 NUMBERS = st.floats(-1e9, 1e9, allow_subnormal=False) | st.sampled_from([0.0, 1.0, 0.1, 1e-300])
 WHOLE = st.integers(-(2**40), 2**40)
-# Texts without what no file of lines can hold; of words also without space.
+# Texts without characters that a line-based file cannot hold; words have no spaces either.
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\t\r\n\0"), min_size=1)
 WORD = st.text(st.characters(exclude_categories=["Cs", "Z", "C"]), min_size=1, max_size=6)
 LABEL = TEXT.filter(str.strip)
@@ -73,7 +73,7 @@ TREES = st.recursive(
 
 
 def again(read, path, **given):
-    """What is read after it was written."""
+    """Write the data and read them back."""
     form = read.reading.format
     write_file(read, str(path), form)
     reading = Reading(form, read.reading.task, **given)
@@ -268,7 +268,7 @@ def test_every_format_has_a_writer():
     assert {*WRITERS, "shards"} == set(FORMATS)
 
 
-# The command
+# The command.
 
 
 COLUMNS = "the DT B-NP\ndog NN I-NP\nbarks VB O\n\na DT B-NP\ncat NN I-NP\nsits VB O\n\n" * 2
@@ -294,7 +294,7 @@ def test_a_model_of_attributes_is_that_of_columns(tmp_path, capsys):
         optima.append(svm.certificate_.primal)
         assert set(svm.feature_names_) <= set(names[0])
     assert np.allclose(optima, optima[0], rtol=1e-4)
-    # and by way of numbers: features have the same values
+    # A conversion through numbers keeps the values of the features.
     assert run("convert", tmp_path / "t.conll", tmp_path / "t.svmhmm") == 0
     numbered = read_file(str(tmp_path / "t.svmhmm"))
     assert [x.nnz for x in numbered.X] == [sp.csr_matrix(x).nnz for x in encoded[0]]

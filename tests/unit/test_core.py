@@ -1,4 +1,4 @@
-"""The compiled core: instruction sets agree, no copies, outputs kept as labels, the GIL released."""
+"""The compiled core: instruction sets agree, no copies, outputs stored as labels, the GIL is released."""
 
 import json
 import os
@@ -142,8 +142,9 @@ def test_kept_outputs_cost_their_labels():
         state.visit(problem.active)
     blocks = np.array([len(y) for y in Y])
     longest = int(blocks.max())
-    # A byte per label, sixteen for the multiplier and its age, and a distance to each of at most five others,
-    # which two outputs share; a vector would take 8 * 2000.
+    # An output takes a byte per label, sixteen bytes for the multiplier and its age, and distances
+    # to at most five other outputs; two outputs share a distance. A vector would take 8 * 2000
+    # bytes.
     allocator = 3 * 32 * len(Y)
     assert state.core.bytes_kept <= state.n_planes * (16 + longest + 8 * 5 / 2) + allocator
 
@@ -161,7 +162,7 @@ def test_a_lean_state_keeps_outputs_alone():
             state.visit(problem.active)
     assert lean.dual() == pytest.approx(plain.dual(), rel=1e-6)
     assert lean.n_planes == plain.n_planes > 2 * len(Y)
-    # Sixteen bytes and the labels of each output, in two pieces of memory for each block; no distances.
+    # An output takes sixteen bytes and its labels, in two allocations per block, without distances.
     longest, allocator = max(len(y) for y in Y), 2 * 24 * len(Y)
     most = lean.n_planes * (16 + longest) + allocator
     assert lean.core.bytes_kept <= most < plain.core.bytes_kept
@@ -169,7 +170,7 @@ def test_a_lean_state_keeps_outputs_alone():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_gains_add_up_while_outputs_come_and_go(seed):
-    # A step reads how far two outputs are apart from what the block has kept of them.
+    # Steps use the stored distances between outputs, so a wrong one would show in the gain.
     X, Y = random_chains(40, 5, 8, random_state=seed)
     model = models.Chain()
     model.initialize(X, Y)
@@ -182,7 +183,7 @@ def test_gains_add_up_while_outputs_come_and_go(seed):
             visit = state.visit(problem.active, oracle=oracle, keep=1)
             most = max(most, planes)
             assert state.dual() - before == pytest.approx(visit.gain, rel=1e-5, abs=1e-7)
-    assert state.n_planes < most  # some were forgotten
+    assert state.n_planes < most  # some outputs were dropped
 
 
 def test_other_threads_run_while_the_core_trains():
@@ -201,7 +202,7 @@ def test_other_threads_run_while_the_core_trains():
     try:
         svm = mm.StructuralSVM(models.Chain(), tol=1e-9, max_seconds=0.5, solver="sda")
         quietly(lambda: svm.fit(X, Y))
-    finally:  # whatever happens, or the thread runs on
+    finally:  # stop the thread in any case, else it runs on
         stop.set()
         thread.join()
     ended = time.perf_counter()
@@ -227,7 +228,7 @@ WRONG_ARRAYS = {
 
 @pytest.mark.parametrize("name", WRONG_ARRAYS)
 def test_the_core_reads_no_array_of_another_kind_than_the_first(name):
-    """Python sees to that; numbers would be read from beyond the end of an array."""
+    """The binding checks this; otherwise the core would read beyond the end of an array."""
     array, error = WRONG_ARRAYS[name]
     read = _core.core.dense64([DENSE, DENSE], 3, 0.0, False, 1)
     assert read.n_rows == 4
@@ -236,7 +237,7 @@ def test_the_core_reads_no_array_of_another_kind_than_the_first(name):
 
 
 def unaligned(array):
-    """The same numbers at an odd address."""
+    """Return the same numbers at an odd address."""
     return (
         np.frombuffer(b"x" + array.tobytes(), np.uint8)[1:].view(array.dtype).reshape(array.shape)
     )
@@ -244,7 +245,7 @@ def unaligned(array):
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_arrays_that_are_not_aligned_are_copied(seed, sparse):
-    """They come so out of messages between machines."""
+    """Arrays from messages between machines are unaligned."""
     X, Y = random_chains(20, 3, 5, sparse=sparse, random_state=seed)
     wanted = mm.StructuralSVM(models.Chain(), random_state=0).fit(X, Y)
     for x in X:
@@ -283,11 +284,11 @@ def test_the_core_reads_no_sparse_matrix_whose_arrays_do_not_fit():
         _core.core.sparse64([parts["data"]], [], [], 2, 0.0, 1)
 
 
-LARGE = 700, 300  # more numbers than one thread is started for
+LARGE = 700, 300  # large enough for several threads
 
 
 def large_table(kind, seed):
-    """A table of which several threads read a part each."""
+    """Return a table that several threads read in parts."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=LARGE)
     if kind != "dense":
@@ -380,7 +381,7 @@ def test_rows_that_are_not_sorted_are_sorted_once():
 @pytest.mark.parametrize("length", [5, 90])
 @pytest.mark.parametrize("features", ["all", "observed"])
 def test_gain_of_a_pass_is_the_rise_of_the_dual(generator, rule, length, features):
-    # Long moves are measured by another route than short ones; a wrong length would show in the gain.
+    # Long and short moves measure their length by different code; a wrong length would show in the gain.
     X = [sp.random(length, 6, 0.5, "csr", random_state=seed) for seed in range(4)]
     Y = [generator.integers(0, 4, length) for _ in X]
     model = models.Chain(bias=0.5, start=True, end=True, features=features)
@@ -396,7 +397,7 @@ def test_gain_of_a_pass_is_the_rise_of_the_dual(generator, rule, length, feature
 
 
 def test_a_w_of_many_pages_is_the_sum_of_its_planes(generator):
-    """Sums in the core's layout give their memory back while they are moved to the order of coef_."""
+    """Sums in the core's layout free their memory while they move to the order of coef_."""
     features, X, Y = 60_000, [], []
     for _ in range(12):
         X.append(sp.random_array((6, features), density=1e-3, format="csr", rng=generator))

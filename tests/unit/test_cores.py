@@ -25,7 +25,7 @@ def said(code, **environment):
 
 
 def write(root, files):
-    """The files of a system with cgroups, below a folder."""
+    """Write the files of a system with cgroups below a folder."""
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -39,7 +39,7 @@ def test_n_jobs_counts_the_cores_of_the_affinity():
     code = f"os.sched_setaffinity(0, [{one}])\nprint(count_jobs(-1), count_jobs(-2), count_jobs(3))"
     assert said(code) == ["1", "1", "3"]
     code = f"print(count_jobs(-1))\nos.sched_setaffinity(0, [{one}])\nprint(count_jobs(-1))"
-    assert said(code)[-1] == "1"  # a change of the affinity is seen at once
+    assert said(code)[-1] == "1"  # a change of the affinity takes effect at once
 
 
 def test_the_environment_sets_the_number_of_cores():

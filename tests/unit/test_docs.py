@@ -1,4 +1,4 @@
-"""Docs are contracts that run: code blocks, tables and links."""
+"""The documentation is tested: code blocks, tables and links."""
 
 import dataclasses
 import inspect
@@ -20,9 +20,9 @@ sys.path.insert(0, str(ROOT / "tools"))
 from write_compatibility import page  # noqa: E402
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-# A block of code, and what it prints where a block of text follows at once.
+# A block of code, with its output if a block of text follows directly.
 BLOCK = re.compile(r"^```python\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
-# A block that needs one of these is left out where it is not installed.
+# A block is skipped if it needs one of these packages and the package is missing.
 OPTIONAL = {"mlflow", "polars", "rich", "sklearn.callback", "tensorboardX", "tqdm"}
 WITH_CODE = [path for path in PAGES if BLOCK.search(path.read_text())]
 
@@ -40,7 +40,7 @@ def pages_of_models():
 
 
 def rows(text, head):
-    """Cells of the table whose first header cell is `head`."""
+    """Return the cells of the table whose first header cell is `head`."""
     table = re.search(rf"^\| {re.escape(head)} \|.*\n\|[-| ]+\|\n((?:\|.*\n)+)", text, re.MULTILINE)
     assert table, f"no table {head!r}"
     lines = table.group(1).replace(r"\|", "¦").splitlines()
@@ -51,7 +51,7 @@ def names(cell):
     return re.findall(r"`([^`]+)`", cell)
 
 
-# Pages
+# Pages.
 
 
 @pytest.mark.parametrize("path", WITH_CODE, ids=name_of)
@@ -83,7 +83,7 @@ def number(token):
 
 
 def assert_printed(expected, printed):
-    """The same words, and numbers that are nearly the same; "..." stands for the rest of a line."""
+    """Assert equal words and nearly equal numbers; "..." stands for the rest of a line."""
     assert len(expected.splitlines()) == len(printed.splitlines()), printed
     for wanted, line in zip(expected.splitlines(), printed.splitlines(), strict=True):
         tokens, found = wanted.split(), line.split()
@@ -112,7 +112,7 @@ def test_the_quickstart_is_short():
 
 
 def anchors(path):
-    """Names of the headings of a page, as GitHub and the site make them."""
+    """Return the anchors of the headings of a page, as GitHub and the site form them."""
     text = re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
     heads = [head.lower() for head in re.findall(r"^#+ (.+)$", text, re.MULTILINE)]
     return {re.sub(r"[^\w\- ]", "", head).replace(" ", "-") for head in heads}
@@ -143,7 +143,7 @@ def test_every_public_name_is_documented():
         assert re.search(rf"\b{re.escape(name)}\b", text), name
 
 
-# Tables
+# Tables.
 
 
 def test_compatibility_page_is_generated():
@@ -175,7 +175,8 @@ def test_every_solver_is_in_the_tables():
 
 
 MODELS = [getattr(models, name) for name in models.__all__ if name != "Model"]
-MODELS = [kind for kind in MODELS if inspect.signature(kind).parameters]  # Ranking has none
+# Ranking has no parameters
+MODELS = [kind for kind in MODELS if inspect.signature(kind).parameters]
 
 
 @pytest.mark.parametrize("kind", MODELS)

@@ -1,4 +1,4 @@
-"""The formulas of the page on the objective hold: definition, gap, and the forms of other programs."""
+"""The formulas of docs/objective.md hold: definition, gap, and the objectives of other programs."""
 
 import dataclasses
 import sys
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
 
-# Formulas of docs/objective.md, on small random problems with all outputs enumerated
+# Formulas of docs/objective.md, on small random problems with all outputs enumerated.
 
 
 @pytest.fixture(params=["multiclass", "binary", "chain"])
@@ -32,7 +32,7 @@ def case(request, seed):
 
 @dataclasses.dataclass
 class Point:
-    """A feasible a and what belongs to it."""
+    """A feasible dual point a, and its q."""
 
     multipliers: list
     q: np.ndarray
@@ -45,7 +45,7 @@ class Point:
         return cls(a, q)
 
     def shares_of_the_gap(self, case, w):
-        """g_i of every block, and the masses."""
+        """Return g_i of every block, and the masses."""
         g = []
         for a, block, mass in zip(self.multipliers, case.blocks, case.budgets, strict=True):
             s = block.offsets + block.vectors @ w
@@ -62,7 +62,7 @@ def gap_of(case, point, w):
 
 
 def package_problem(case):
-    """The same problem in the package."""
+    """Return the same problem in the package."""
     kinds = {"multiclass": models.Multiclass, "binary": models.Binary, "chain": models.Chain}
     model = kinds[case.kind](loss=case.options["costs"])
     model.initialize(case.X, case.Y)
@@ -139,12 +139,12 @@ def test_certificate_is_in_units_of_the_loss(case):
     )
 
 
-# The conversion table of docs/objective.md
+# The conversion table of docs/objective.md.
 
 
 @pytest.fixture
 def plain(seed):
-    """A multiclass problem without weights: its blocks, their number and a random w."""
+    """Return a multiclass problem without weights, its number of blocks and a random w."""
     case = multiclass_case(fresh(seed, 42), n=9, C=1.0)
     return case, len(case.Y), fresh(seed, 43).normal(size=case.truth.size_joint_feature)
 
@@ -210,7 +210,7 @@ def test_liblinear_hinge_has_the_same_c(generator):
 def test_multivariate_form(generator):
     n, X, y = 7, generator.normal(size=(7, 3)), np.arange(7) % 2
     v, block = generator.normal(size=3), labelling_block("f1", X, y)
-    # psi of the reference is 1/n sum over changed labels; their Psi = sum_i y_i x_i is 2 n times ours.
+    # The reference has psi = 1/n sum over changed labels; their Psi = sum_i y_i x_i is 2 n times ours.
     theirs = 0.5 * v @ v + 0.3 * np.max(block.offsets + 2 * n * block.vectors @ v)
     model = models.Binary("f1")
     model.initialize(X, y)

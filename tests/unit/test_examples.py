@@ -1,4 +1,4 @@
-"""Every example runs, small, in a folder of its own, and says something."""
+"""Every example runs in a small version, in its own folder, and prints output."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, space that is reserved, and what killed writers leave."""
+"""Files are written completely or not at all; space is reserved; leftovers of killed writers are removed."""
 
 import errno
 import os
@@ -39,7 +39,7 @@ def test_a_full_disk_is_told_with_the_folder_and_the_size(tmp_path, monkeypatch)
     wanted = 8 * (LEAST_ENTRIES + 1)
     with refusal(str(wanted), str(tmp_path), "No space left", "scratch=", kinds=(OSError,)):
         array.append(np.ones(LEAST_ENTRIES - 4))
-    assert array.array().tolist() == [1.0] * 5  # what was there stays
+    assert array.array().tolist() == [1.0] * 5  # the old content stays
 
 
 def test_a_file_grows_by_what_is_needed_where_there_is_no_room_for_more(tmp_path, monkeypatch):
@@ -57,7 +57,7 @@ def test_a_file_grows_by_what_is_needed_where_there_is_no_room_for_more(tmp_path
 def test_what_a_killed_writer_of_a_model_left_is_removed_and_nothing_else(tmp_path):
     svm = mm.MulticlassSVC().fit(np.eye(3), [0, 1, 2])
     svm.save(tmp_path / "model")
-    handle, alive = files.open_part(tmp_path / "model")  # a writer at work
+    handle, alive = files.open_part(tmp_path / "model")  # a running writer
     kept = [".model.part", ".model.abc.part", "model.part", ".other.abcdefgh.part"]
     for name in [*kept, ".model.abcdefgh.part"]:
         (tmp_path / name).write_bytes(b"half")
@@ -88,7 +88,7 @@ sys.stdin.read()
 
 
 def begun(folder):
-    """A process that writes shards and waits."""
+    """Start a process that writes shards and waits."""
     writer = subprocess.Popen(
         [sys.executable, "-c", WRITER, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -103,7 +103,8 @@ def test_a_kill_leaves_the_old_data_set_and_the_next_writer_removes_the_rest(tmp
     writer = begun(tmp_path)
     with refusal("another writer"):
         mm.data.write_shards(tmp_path, np.eye(2), [0, 1], overwrite=True)
-    assert len(list(tmp_path.glob("shard-*-1.*"))) > 1  # it has not touched what the other wrote
+    # the refused writer left the other's files alone
+    assert len(list(tmp_path.glob("shard-*-1.*"))) > 1
     writer.kill()
     writer.communicate()
     assert mm.data.open_shards(tmp_path).Y.tolist() == [0, 1, 0, 1]
@@ -115,7 +116,7 @@ def test_a_kill_leaves_the_old_data_set_and_the_next_writer_removes_the_rest(tmp
 
 @POSIX
 def test_links_and_devices_stay_what_they_are(tmp_path):
-    """What a link leads to is replaced; a pipe gets the content."""
+    """Writing replaces the target of a link; a pipe receives the content."""
     (tmp_path / "real").write_bytes(b"old")
     (tmp_path / "link").symlink_to(tmp_path / "real")
     files.write_parts(tmp_path / "link", [b"n", b"ew"])

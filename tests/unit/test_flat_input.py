@@ -1,4 +1,4 @@
-"""Short ways through the checks of flat problems: the same answers and the same refusals."""
+"""The fast path through the checks of flat problems gives the same answers and the same errors."""
 
 import numpy as np
 import pytest

@@ -21,7 +21,7 @@ FLAT = [mm.MulticlassSVC, mm.BinarySVC, mm.MulticlassLogistic]
 
 
 def table(package, columns):
-    """A table of this package; columns by name."""
+    """Return a table of this package, from columns by name."""
     if package == "pandas":
         return pd.DataFrame(columns, index=np.arange(len(next(iter(columns.values()))))[::-1])
     if package == "pyarrow":
@@ -34,7 +34,7 @@ def numbers(package, **more):
 
 
 def columns_of_labels():
-    """Labels as every kind of column."""
+    """Yield the labels as every kind of column."""
     backwards = np.arange(60)[::-1]
     yield "series", lambda: pd.Series(LABELS, index=backwards)
     yield "categories", lambda: pd.Series(LABELS, index=backwards, dtype="category")
@@ -138,7 +138,7 @@ def test_chunks_may_be_tables(package):
     assert np.array_equal(svm.fit(chunks).coef_, plain)
 
 
-# set_output
+# set_output.
 
 NODES = [{"word": "cat", "n": 0.5}, {"word": "dog"}, {"tall": True}]
 COLUMNS = ["word=cat", "n", "word=dog", "tall"]
@@ -154,7 +154,8 @@ def test_attributes_as_a_frame_of_pandas():
     assert encoder.transform([{"word": "dog", "n": 2}]).to_numpy().tolist() == [[0, 2, 1, 0]]
     with config_context(transform_output="pandas"):
         assert list(AttributeEncoder().fit_transform(NODES).columns) == COLUMNS
-        svm = mm.MulticlassSVC().fit(NODES, [0, 1, 1])  # an encoder within is not concerned
+        # the setting does not apply to an encoder inside an estimator
+        svm = mm.MulticlassSVC().fit(NODES, [0, 1, 1])
     assert svm.feature_names_.tolist() == COLUMNS
 
 

@@ -1,4 +1,4 @@
-"""A short run of every fuzzer: none rots, and what it found before stays fixed."""
+"""A short run of every fuzzer: fuzzers still run, and errors that they found stay fixed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-# The fuzzers are a folder of the repository, not a part of the installed package.
+# The fuzzers are a folder of the repository and are not in the installed package.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from fuzz.__main__ import FUZZERS
@@ -19,7 +19,7 @@ CASES = {
     "command_lines": 150,
     "disk": 15,
     "extremes": 60,
-    "files": 11_000,  # a thousand of each format
+    "files": 11_000,  # a thousand for each format
     "inputs": 150,
     "interrupts": 20,
     "model_files": 600,
@@ -35,7 +35,7 @@ def test_every_fuzzer_has_its_run() -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_short_run_finds_nothing(name: str, seed: int, monkeypatch) -> None:
-    # Processes that a fuzzer starts must find the folder as well.
+    # Processes started by a fuzzer must find the folder too.
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     attempt = import_module(f"fuzz.{name}").attempt
     tally = run(name, attempt, ["--cases", str(CASES[name]), "--seed", str(seed)])

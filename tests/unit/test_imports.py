@@ -13,7 +13,7 @@ from check_imports import INSIDE_FUNCTIONS, MAY_IMPORT, check, main  # noqa: E40
 
 
 def planted(tmp_path, file, text):
-    """A package that holds one file with this text."""
+    """Create a package that holds one file with this text."""
     path = tmp_path / "maxmargin" / file
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)

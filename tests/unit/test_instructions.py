@@ -1,4 +1,4 @@
-"""The count of instructions in kernels, where valgrind is installed; its reading of profiles anywhere."""
+"""Instruction counts of kernels, if valgrind is installed; parsing of profiles on every machine."""
 
 import shutil
 import sys
@@ -55,7 +55,7 @@ def test_a_count_that_grew_is_named() -> None:
 def test_a_kernel_is_counted_and_judged(tmp_path: Path) -> None:
     stored = tmp_path / "instructions.json"
     assert count_instructions.main(["--write", "two classes"], stored) == 0
-    assert count_instructions.main(["two classes"], stored) == 0  # the same count again
+    assert count_instructions.main(["two classes"], stored) == 0  # the count is reproducible
     text = stored.read_text()
     count = max(map(int, filter(str.isdigit, text.replace(",", " ").replace(":", " ").split())))
     assert count > 10_000

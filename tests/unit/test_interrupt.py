@@ -1,4 +1,4 @@
-"""A pass can be ended in the middle, by its deadline or by Ctrl-C, and what was reached is kept."""
+"""A deadline or Ctrl-C can end a pass in the middle, and training keeps the progress."""
 
 import os
 import signal
@@ -33,19 +33,19 @@ for seed in range({seed}, {seed} + 300):
 
 
 def test_the_projection_onto_the_simplex_ends(seed):
-    """Rounding made it drop an entry and take it back, again and again."""
+    """Regression: rounding made the projection drop an entry and add it again, forever."""
     code = "import warnings; warnings.simplefilter('ignore')" + PROJECTION.format(seed=seed)
     subprocess.run([sys.executable, "-c", code], check=True, timeout=600)
 
 
 @cache
 def long_chains(n=400):
-    """Chains whose passes take much longer than a look at the clock."""
+    """Return chains whose passes take much longer than one check of the clock."""
     return random_chains(n, 20, 60, min_length=40, max_length=60, random_state=0)
 
 
 def started(n=400, copies=1):
-    """A state before its first pass."""
+    """Return a problem and its state before the first pass."""
     model = models.Chain()
     X, Y = (copies * part for part in long_chains(n))
     model.initialize(X, Y)
@@ -54,7 +54,7 @@ def started(n=400, copies=1):
 
 
 def visited(state):
-    """Blocks that keep more than their true output."""
+    """Return the number of blocks that store more than their true output."""
     return int((state.core.usage()[0] > 0).sum())
 
 
@@ -63,8 +63,9 @@ def test_a_deadline_ends_a_pass_between_two_visits(threads):
     problem, state = started()
     with pytest.raises(TimeUp), deadline(1e-3):
         state.visit(problem.active, threads=threads)
-    # What was done stands: the law holds (threads may lose updates), and the state goes on. How far
-    # the first pass came depends on the machine; about a fifth of the blocks are satisfied in a whole one.
+    # Completed visits count: the law holds (threads may lose updates), and the state can continue.
+    # The length of the first pass depends on the machine; a whole pass leaves about a fifth of the
+    # blocks satisfied.
     if threads == 1:
         np.testing.assert_allclose(state.core.weights(False), state.core.weights(True), atol=1e-9)
     state.visit(problem.active, threads=threads)
@@ -76,7 +77,7 @@ def test_a_deadline_is_over_when_its_block_is():
         pass
     problem, state = started(20)
     state.visit(problem.active)
-    with pytest.raises(TimeUp), deadline(0.0), deadline(1000.0):  # the earlier one holds
+    with pytest.raises(TimeUp), deadline(0.0), deadline(1000.0):  # the earlier deadline applies
         state.visit(problem.active)
 
 
@@ -85,7 +86,7 @@ def test_a_deadline_is_over_when_its_block_is():
 def test_ctrl_c_ends_a_pass_between_two_visits(threads):
     if threading.current_thread() is not threading.main_thread():
         pytest.skip("signals reach the main thread alone")
-    problem, state = started(4000, copies=10)  # signals are looked for every 50 ms
+    problem, state = started(4000, copies=10)  # the pass checks for signals every 50 ms
     previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.02)
@@ -94,9 +95,7 @@ def test_ctrl_c_ends_a_pass_between_two_visits(threads):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
-    assert (
-        visited(state) < problem.n_blocks
-    )  # on a busy machine the thread that receives it may wait for its turn
+    assert visited(state) < problem.n_blocks  # the receiving thread may be late
 
 
 @pytest.mark.parametrize("name", sorted(EVERY))
@@ -105,7 +104,7 @@ def test_the_time_limit_holds_inside_a_step_of_every_solver(name):
     svm = mm.StructuralSVM(models.Chain(), C=1.0, solver=EVERY[name](), max_seconds=1e-3, tol=1e-6)
     certificate = quietly(lambda: svm.fit(X, Y)).certificate_
     assert certificate.status == "time limit" and not certificate.converged
-    assert certificate.passes <= 1.5  # the exact pass, and no whole one before it
+    assert certificate.passes <= 1.5  # the exact pass, and less than one pass before it
     again = mm.certify(svm, X, Y)
     assert certificate.primal == pytest.approx(again.primal, rel=1e-9)
     assert certificate.dual == pytest.approx(again.dual, rel=1e-9, abs=1e-9)
@@ -126,7 +125,7 @@ def test_the_time_limit_holds_for_flat_outputs(solver, hinge, generator):
 
 
 class Slow(PythonMulticlass):
-    """An oracle that takes its time, and counts the calls."""
+    """A slow oracle that counts its calls."""
 
     calls, pause = 0, 0.005
 
@@ -143,7 +142,7 @@ def test_the_time_limit_holds_between_two_calls_of_an_own_oracle(solver, n_jobs,
     Slow.calls, Slow.pause = 0, 0.005
 
     class Quick(mm.callbacks.Callback):
-        """Without a pause the exact pass is short; told before the first step."""
+        """Removes the pause soon after the start, so that the exact pass is short."""
 
         def on_start(self, progress):
             threading.Timer(0.12, lambda: setattr(Slow, "pause", 0.0)).start()
@@ -151,7 +150,7 @@ def test_the_time_limit_holds_between_two_calls_of_an_own_oracle(solver, n_jobs,
     svm = mm.StructuralSVM(Slow(1.0 - np.eye(3)), solver=solver, max_seconds=0.03, n_jobs=n_jobs)
     quietly(lambda: svm.fit(X, y, callbacks=[Quick()]))
     assert svm.certificate_.status == "time limit"
-    assert svm.certificate_.oracle_calls < 500  # of the exact pass, and of the trial at the start
+    assert svm.certificate_.oracle_calls < 500  # the exact pass, and the trial at the start
 
 
 def test_no_poll_without_a_deadline_ends_anything():
@@ -167,7 +166,7 @@ def test_solvers_with_options_of_their_own_stop_as_well():
 
 
 class Interrupted(ThreadPoolExecutor):
-    """Ctrl-C comes while work is handed over, and leaves it in a state where it would wait for itself."""
+    """Raises Ctrl-C while work is submitted; asking it again would deadlock."""
 
     asked = 0
 

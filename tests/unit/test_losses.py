@@ -1,4 +1,4 @@
-"""Costs of mistakes as users give them: parts of a dict, functions, missed entities."""
+"""Costs of mistakes in the forms that users give: parts of a dict, functions, missed entities."""
 
 import numpy as np
 import pytest
@@ -52,7 +52,7 @@ def test_entity_in_a_chain(loss, tmp_path):
 
 
 def rare(n, generator):
-    """Tags of which few are entities, seen through noise."""
+    """Return noisy sequences of tags, few of which are entities."""
     Y = [np.where(generator.random(12) < 0.12, "B-X", "O") for _ in range(n)]
     means = [2.0 * (y == "B-X") for y in Y]
     return [np.column_stack([m + generator.normal(size=12), np.ones(12)]) for m in means], Y

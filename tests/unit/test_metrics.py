@@ -1,4 +1,4 @@
-"""Scores of entities, tags, trees and sets: against slow truths, scikit-learn, and by hand."""
+"""Scores of entities, tags, trees and sets, against slow references, scikit-learn and values by hand."""
 
 import pickle
 from collections import Counter
@@ -29,7 +29,7 @@ KINDS = ["PER", "LOC", "a-b"]
 
 
 def taggings(scheme):
-    """Pairs of any tags of a scheme, sentence by sentence."""
+    """Draw pairs of any tags of a scheme, sentence by sentence."""
     letters = list(SCHEMES[scheme].roles)
     tag = st.sampled_from(["O", *(f"{a}-{kind}" for a in letters for kind in KINDS)])
     pair = st.tuples(tag, tag)
@@ -37,7 +37,7 @@ def taggings(scheme):
 
 
 def chunkings(length=8):
-    """Spans that do not overlap, within some positions."""
+    """Draw spans that do not overlap, within `length` positions."""
     cuts = st.lists(st.integers(0, length), unique=True, max_size=6).map(sorted)
     kinds = st.lists(st.sampled_from([*KINDS, None]), min_size=6, max_size=6)
 
@@ -49,7 +49,7 @@ def chunkings(length=8):
     return st.tuples(cuts, kinds).map(spans)
 
 
-# Tags and spans
+# Tags and spans.
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -144,7 +144,7 @@ def test_what_cannot_be_scored_is_refused(wrong, words):
         wrong()
 
 
-# Reports
+# Reports.
 
 
 Y = [["B-PER", "I-PER", "O", "B-LOC"], ["O", "B-PER"]]
@@ -209,7 +209,7 @@ def test_confusion_of_chosen_labels():
 def test_sets_of_labels_are_those_of_scikit_learn(average, generator):
     for _ in range(20):
         true, predicted = generator.integers(0, 2, size=(2, 6, 4))
-        used = (true | predicted).any(axis=0)  # a column without labels is not a label
+        used = (true | predicted).any(axis=0)  # an unused column is not a label
         peer = sklearn.metrics.f1_score(
             true[:, used], predicted[:, used], average=average, zero_division=0
         )
@@ -232,7 +232,7 @@ def test_brackets():
     assert "S" not in metrics.bracket_report([gold], [found], root=False).rows
 
 
-# In scikit-learn
+# In scikit-learn.
 
 
 @pytest.fixture
@@ -295,7 +295,7 @@ def test_predictions_as_lists(tagger):
     assert all(list(a) == b for a, b in zip(found, lists, strict=True))
     assert np.asarray(found).shape == (30,) and np.asarray(found[:0]).shape == (0,)
     even = np.ones((3, 2, 4))
-    assert np.asarray(svm.predict(even)).shape == (3, 2)  # of one length as X is
+    assert np.asarray(svm.predict(even)).shape == (3, 2)  # all rows of X have one length
     flat = mm.StructuralSVM(models.Multiclass(), C=0.1).fit(np.eye(4), list("abab"))
     assert cross_val_score(flat, np.eye(4), list("abab"), scoring="f1_macro", cv=2).shape == (2,)
 
@@ -316,7 +316,7 @@ def test_every_name_has_a_scorer():
         assert callable(metrics.get_scorer(name))
 
 
-# Tables
+# Tables.
 
 
 def test_tables_read_well_and_become_frames():

@@ -1,4 +1,4 @@
-"""Model files: what comes back is what was saved, and damaged files are refused."""
+"""Model files restore what was saved, and damaged files are refused."""
 
 import json
 import struct
@@ -17,7 +17,7 @@ DAMAGE = (ValueError, OSError)
 
 @pytest.fixture(scope="module")
 def chain(seed):
-    """A fitted chain and its inputs."""
+    """Return a fitted chain and its inputs."""
     generator = np.random.default_rng(seed)
     X = [generator.normal(size=(3, 2)) for _ in range(5)]
     Y = [["a", "b", "c"], ["b", "a", "c"], ["c", "c", "b"], ["a", "a", "a"], ["b", "c", "a"]]
@@ -26,7 +26,7 @@ def chain(seed):
 
 @pytest.fixture
 def saved(chain, tmp_path):
-    """A fitted chain and its file."""
+    """Return a fitted chain, its inputs and its file."""
     svm, X = chain
     path = tmp_path / "chain.safetensors"
     svm.save(path)
@@ -34,13 +34,13 @@ def saved(chain, tmp_path):
 
 
 def header_of(data):
-    """(header as an object, offset of the tensors) of a safetensors file."""
+    """Return the header as an object, and the offset of the tensors, of a safetensors file."""
     size = struct.unpack("<Q", data[:8])[0]
     return json.loads(data[8 : 8 + size]), 8 + size
 
 
 def with_header(header, data, offset):
-    """The file with another header and the same tensors."""
+    """Return the file with another header and the same tensors."""
     text = json.dumps(header).encode()
     return struct.pack("<Q", len(text)) + text + data[offset:]
 
@@ -52,7 +52,7 @@ def test_file_is_safetensors_and_holds_no_pickle(saved):
     tensors = {name: entry for name, entry in header.items() if name != "__metadata__"}
     assert all({"dtype", "shape", "data_offsets"} <= set(entry) for entry in tensors.values())
     assert max(entry["data_offsets"][1] for entry in tensors.values()) == len(data) - offset
-    assert b"\x80\x04\x95" not in data  # the opening of a pickle
+    assert b"\x80\x04\x95" not in data  # the first bytes of a pickle
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_safetensors_of_another_program_is_refused(tmp_path):
 
 
 def metadata_changes(metadata):
-    """Every metadata entry: removed, emptied, and made nonsense."""
+    """Yield every metadata entry: removed, emptied, and replaced by nonsense."""
     for key in metadata:
         yield f"without {key}", {name: v for name, v in metadata.items() if name != key}
         yield f"empty {key}", dict(metadata, **{key: ""})
@@ -240,7 +240,7 @@ def test_tensor_of_a_wrong_size_is_refused(saved):
 
 
 def test_flipped_bits_of_the_header_never_do_harm(saved, generator):
-    # Any damage is refused or leaves a model that still predicts labels of its own.
+    # A damaged file is refused, or its model still predicts only its own labels.
     _, X, path = saved
     data = bytearray(path.read_bytes())
     _, offset = header_of(bytes(data))

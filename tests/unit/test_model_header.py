@@ -1,4 +1,4 @@
-"""Headers of model files that no save could have written are refused."""
+"""Headers of model files that save never writes are refused."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from maxmargin.io import model_file
 
 
 def edited(path, change):
-    """Write the file again with another header or other arrays, and a right checksum."""
+    """Rewrite the file with a changed header or arrays, and a valid checksum."""
     header, arrays = model_file.read(path)
     change(header, arrays)
     model_file.write(path, header, arrays)
@@ -18,7 +18,7 @@ def edited(path, change):
 
 
 def at(header, place, value):
-    """Put a value at a place of the header, such as "model.parts"."""
+    """Set a value in the header, at a path such as "model.parts"."""
     *path, last = place.split(".")
     for key in path:
         header = header[key]
@@ -27,7 +27,7 @@ def at(header, place, value):
 
 @pytest.fixture(scope="module")
 def hidden(seed):
-    """A small model with hidden parts."""
+    """Return a small model with hidden parts."""
     generator = np.random.default_rng(seed)
     X, y = generator.normal(size=(12, 2)), [0, 1, 2] * 4
     svm = mm.LatentSVM(models.Latent(models.Multiclass(), parts=2), max_rounds=1, tol=0.5)
@@ -36,7 +36,7 @@ def hidden(seed):
 
 @pytest.fixture
 def latent(hidden, tmp_path):
-    """Its file."""
+    """Return the file of a model with hidden parts."""
     hidden.save(tmp_path / "latent")
     return tmp_path / "latent"
 
@@ -99,7 +99,7 @@ def latent(hidden, tmp_path):
     ids=lambda value: str(value)[:30],
 )
 def test_a_header_that_save_could_not_have_written_is_refused(latent, place, value):
-    assert mm.load(latent)  # as it was written
+    assert mm.load(latent)  # the unchanged file
     edited(latent, lambda header, arrays: at(header, place, value))
     with refusal(str(latent), kinds=(mm.ModelFileError,)):
         mm.load(latent)

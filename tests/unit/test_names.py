@@ -1,4 +1,4 @@
-"""No two different things of the package share a name."""
+"""Two different things of the package never share a name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SAME_THING = {
 
 
 def module_names(tree):
-    """The names that a module defines, without those that it imports."""
+    """Yield the names that a module defines, without its imports."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield node.name

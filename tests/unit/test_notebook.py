@@ -1,4 +1,4 @@
-"""How estimators and models look in a notebook: the models inside, parameters, links to the site."""
+"""Estimators and models in a notebook: the models inside, parameters, links to the site."""
 
 import re
 from pathlib import Path
@@ -40,7 +40,7 @@ MODELS = [
 
 
 def named(page):
-    """Names of the blocks of a diagram, from the outside to the inside."""
+    """Return the names of the blocks of a diagram, from the outside to the inside."""
     return re.findall(r"sk-toggleable__label.*?<div><div>(.*?)</div>", page, re.DOTALL)
 
 
@@ -77,7 +77,7 @@ def test_a_fitted_estimator_says_so():
 
 def test_own_classes_have_no_page(monkeypatch):
     class Mine(mm.MulticlassSVC):
-        """Derived from one of the library."""
+        """A user's subclass of an estimator of the library."""
 
     monkeypatch.setenv("MAXMARGIN_DOCS", SITE)
     assert Mine()._get_doc_link() == ""

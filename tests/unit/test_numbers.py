@@ -1,4 +1,4 @@
-"""Numbers that overflow are refused or reported: they never make a certificate."""
+"""Numbers that overflow are refused or reported, and never yield a false certificate."""
 
 import warnings
 from dataclasses import replace
@@ -37,7 +37,7 @@ def rows(generator, n=8, d=3, scale=1.0):
 
 
 def assert_truthful(svm):
-    """Bounds that are finite, or nothing that is claimed."""
+    """Assert that the certificate has no NaN, and finite bounds if it claims convergence."""
     certificate = svm.certificate_
     assert not np.isnan([certificate.primal, certificate.dual, certificate.gap]).any()
     if certificate.converged:
@@ -72,7 +72,7 @@ def test_bounds_that_overflowed_bound_nothing(bad):
     assert Bounds(1.0, 0.0, np.empty(0), bad, np.empty(0)).overflowed
     assert not Bounds(
         np.inf, 0.0, np.empty(0), 1.0, np.empty(0)
-    ).overflowed  # a sum without a ceiling
+    ).overflowed  # a sum without an upper bound
 
 
 @pytest.mark.parametrize("bad", NOT_FINITE)
@@ -149,7 +149,7 @@ def test_node_weights_that_overflow_are_not_solved(generator, solver):
 @pytest.mark.parametrize("scale", [1e-20, 1.0, 1e20])
 @pytest.mark.parametrize("solver", FLAT)
 def test_every_solver_is_truthful_for_every_c(generator, solver, scale, monkeypatch):
-    monkeypatch.setattr(advice, "TRIALS", 0)  # another C is not looked for
+    monkeypatch.setattr(advice, "TRIALS", 0)  # so no better C is searched
     X, y = rows(generator, scale=scale)
     X[:, 2] = scale
     for C in (1e-300, 1e-40, 1e40, 1e100, 1e200, 1e300):

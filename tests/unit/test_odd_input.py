@@ -1,4 +1,4 @@
-"""Odd values of any parameter are refused with its name; a masked entry is never read."""
+"""Odd values of any parameter are refused by name; a masked entry is never read."""
 
 import pickle
 
@@ -221,7 +221,7 @@ def test_flat_outputs_of_a_chain_are_refused(chains):
 def test_a_chunk_whose_labels_are_a_frame_of_one_column(flat, machine):
     X, y = flat
     frame = pd.DataFrame({"label": y})
-    if isinstance(machine, mm.MulticlassSVC):  # scikit-learn warns, and takes the column
+    if isinstance(machine, mm.MulticlassSVC):  # scikit-learn warns and uses the column
         with pytest.warns(UserWarning, match="column"):
             machine.partial_fit(pd.DataFrame(X), frame)
         return
@@ -284,7 +284,7 @@ def test_a_name_or_a_class_is_not_a_model(given):
 
 
 class Runs:
-    """An own model: x is how many zeros the output has."""
+    """A user's model; x is the number of zeros in the output."""
 
     outputs = staticmethod(lambda x: [(0,) * k for k in range(1, 4)])
 
@@ -323,7 +323,7 @@ def test_a_pickle_has_the_weights_once(generator):
         assert mm.objective(again, again.w_, X, y) == pytest.approx(svm.certificate_.primal)
 
 
-# --- what scikit-learn's checks would leave as it is ---------------------------------------------
+# --- cases that scikit-learn's checks leave unchanged ------------------------------------------
 
 
 def test_rows_that_skip_the_checks_of_scikit_learn_fit_as_those_that_do_not(flat):

@@ -1,4 +1,4 @@
-"""Weights are packed once for predictions, and never stale."""
+"""Weights are packed once for predictions and are never stale."""
 
 import copy
 import pickle
@@ -45,7 +45,7 @@ def test_packed_weights_predict_as_plain_ones(name, seed, generator):
 
 @pytest.mark.parametrize("many", [False, True])
 def test_what_changes_the_weights_changes_predictions(many, generator, monkeypatch):
-    if many:  # the argmax that reads an index of the transitions
+    if many:  # the argmax that uses an index of the transitions
         monkeypatch.setattr("maxmargin.models.chain.MANY_LABELS", 2)
     X = [generator.normal(size=(4, 3)) for _ in range(10)]
     Y = [generator.integers(4, size=4) for _ in X]

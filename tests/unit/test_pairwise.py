@@ -1,4 +1,4 @@
-"""The argmax of a pairwise problem by max-product, cuts, messages, integer programs; brute force judges."""
+"""The argmax of pairwise problems: max-product, cuts, messages, integer programs, against brute force."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from reference.strategies import SEED
 
 @st.composite
 def problems(draw, shapes=("tree", "forest", "cycle", "dense"), most=4, attracting=False):
-    """Random scores on a small graph, rounded to a few values where ties are wanted."""
+    """Draw random scores on a small graph, sometimes rounded so that they tie."""
     generator = np.random.default_rng([SEED, draw(st.integers(0, 10**6))])
     n = draw(st.integers(1, 6))
     binary = attracting or most == 2
@@ -23,7 +23,7 @@ def problems(draw, shapes=("tree", "forest", "cycle", "dense"), most=4, attracti
     unary = generator.normal(size=sum(counts)) * draw(st.sampled_from([0.0, 1.0, 3.0]))
     sizes = [counts[a] * counts[b] for a, b in links]
     tables = generator.normal(size=sum(sizes)) * draw(st.sampled_from([0.0, 1.0, 3.0]))
-    if draw(st.booleans()):  # ties
+    if draw(st.booleans()):  # with ties
         unary, tables = np.round(unary), np.round(tables)
     if attracting:
         table = tables.reshape(-1, 4)
@@ -91,7 +91,7 @@ def test_message_passing_is_tight_where_links_attract(problem):
 
 
 def value_of(problem, labels):
-    """The score of one labelling."""
+    """Return the score of one labelling."""
     counts, unary, links, tables = problem
     first = np.concatenate([[0], np.cumsum(counts)])
     starts = np.concatenate([[0], np.cumsum([counts[a] * counts[b] for a, b in links])]).astype(int)
@@ -109,7 +109,7 @@ def test_the_integer_program_is_exact(problem):
 
 
 def nearly_tied(generator, kind):
-    """Scores whose best labellings differ by parts of the solver's tolerances, of any size."""
+    """Return scores, of any size, whose best labellings differ by about the solver's tolerances."""
     n = int(generator.integers(2, 7))
     counts = generator.integers(2, 4, n).astype(np.int32)
     links = random_links(generator, n, ["tree", "cycle", "dense"][kind % 3])
@@ -144,7 +144,7 @@ def test_the_integer_program_of_scores_without_end_is_refused():
 @given(problems(most=3), st.integers(0, 3))
 def test_the_integer_program_keeps_constraints(problem, k):
     counts = problem[0]
-    # At most k nodes have label 0; a node with a single label may not help it.
+    # At most k nodes may have label 0; a node whose only label is 0 must have it.
     rule = Linear([(v, 0) for v in range(len(counts))], 0.0, float(k))
     first = np.concatenate([[0], np.cumsum(counts)])
     if (counts == 1).sum() > k:
@@ -153,7 +153,7 @@ def test_the_integer_program_keeps_constraints(problem, k):
         return
     labels, bound = solve_milp(*problem, [rule])
     assert (labels == 0).sum() <= k
-    # The same by enumeration: labellings that break the rule are taken out.
+    # Enumerate the labellings that keep the rule.
     values = {}
     for y in np.ndindex(*counts):
         if sum(label == 0 for label in y) <= k:
@@ -203,7 +203,7 @@ def test_few_cycles_are_solved(problem):
 
 
 def repelling(generator, n, strength):
-    """Every label wants to be on, and every pair not to be on together."""
+    """Return a problem in which every label gains alone and pairs mostly repel."""
     links = np.array([(a, b) for b in range(n) for a in range(b)], dtype=np.int32)
     unary = np.stack([np.zeros(n), generator.uniform(0.2, 1.5, size=n)], axis=1)
     tables = np.zeros((len(links), 4))
@@ -237,7 +237,7 @@ def test_the_concave_ceiling_is_below_that_of_messages(generator):
 
 @pytest.mark.parametrize("number", range(3))
 def test_sparse_binary_graphs_of_many_nodes_are_bracketed(seed, number):
-    """Neither attracting, nor dense, nor few: messages, and a ceiling above the integer program."""
+    """Such graphs are neither attracting, dense nor small; messages bracket the integer program."""
     generator = np.random.default_rng([seed, 60 + number])
     n, side = 64, 8
     links = [(v, v + 1) for v in range(n) if (v + 1) % side] + [

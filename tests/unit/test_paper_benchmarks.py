@@ -1,4 +1,4 @@
-"""The papers' tables and figures run on synthetic stand-ins, and their page follows from the rows."""
+"""The papers' tables and figures run on synthetic stand-ins, and their rows make the results page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.svm import LinearSVC
 
-# The benchmarks are a folder of the repository, not a part of the installed package.
+# The benchmarks are a folder of the repository and are not in the installed package.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import datasets
@@ -54,9 +54,8 @@ def test_cutting_planes_run_small(tmp_path: Path) -> None:
         assert row["method"] == "auto" or 0 <= row["oracle_share"] + row["qp_share"] <= 1.01
     primals = {row["method"]: row["primal"] for row in results["table2"]}
     assert primals["1-slack"] == pytest.approx(primals["liblinear"], rel=0.01)
-    assert primals["libsvm"] == pytest.approx(
-        primals["auto"], rel=0.05
-    )  # it has an intercept besides
+    # LIBSVM also fits an intercept
+    assert primals["libsvm"] == pytest.approx(primals["auto"], rel=0.05)
     for row in results["duals"]:
         assert abs(row["relative_difference"]) <= row["allowed"] * (1 + 1e-9)
     exact, *basis = results["corollary2"]
@@ -65,7 +64,8 @@ def test_cutting_planes_run_small(tmp_path: Path) -> None:
     )
     for name in ("size", "best_c", "cache", "duals", "epsilon", "weight", "corollary2"):
         assert (tmp_path / f"{name}.png").stat().st_size > 0
-    speak(tmp_path, "cutting_plane", but="multivariate")  # a command of its own, below
+    # multivariate is a separate command, tested below
+    speak(tmp_path, "cutting_plane", but="multivariate")
 
 
 def test_ordinal_regression_counts_pairs_as_a_loop_does_and_ends_where_all_pairs_do() -> None:
@@ -73,7 +73,7 @@ def test_ordinal_regression_counts_pairs_as_a_loop_does_and_ends_where_all_pairs
 
     rng = np.random.default_rng(0)
     grades = rng.integers(0, 4, 30).astype(float)
-    scores = (4 * rng.normal(size=30)).round() / 4  # with ties, and differences without rounding
+    scores = (4 * rng.normal(size=30)).round() / 4  # with ties, and with exact differences
     for margin in (0.0, 1.0):
         expected = np.zeros((30, 2))
         for i, j in zip(*np.nonzero(grades[:, None] > grades[None, :]), strict=True):
@@ -105,7 +105,7 @@ def test_f1_against_error_runs_small(tmp_path):
     assert len(rows_of(tmp_path / "multivariate.csv")) == len(rows) == 2 + 8 + 2
     (said,) = says(rows_of(tmp_path / "multivariate.csv"))
     assert "trained for the error " in said and "; for F1 " in said
-    # The best F1 counts the two highest as positive.
+    # At the best F1 the two highest scores are positive.
     scores = np.array([0.1, 0.4, 0.35, 0.8])
     assert best_threshold(scores, np.array([0, 1, 0, 1])) == 0.4
 
@@ -123,7 +123,7 @@ def test_large_domains_run_small(tmp_path):
     for row in results["curves"] + results["labels"]:
         assert row["dual"] <= row["primal"] * (1 + 1e-9)
     assert {row["method"] for row in results["labels"] if row["relaxed"]} >= {"gdmm"}
-    for row in results["many"]:  # an estimate for all methods, a proof for one
+    for row in results["many"]:  # estimates for all methods, a proof only for gdmm
         assert row["sampled"] > row["sampled_error"] > 0
         assert (row["primal"] >= row["dual"]) == (row["method"] == "gdmm")
     (oracle,) = results["oracle"]
@@ -163,12 +163,11 @@ def test_summed_error_runs_small(tmp_path: Path) -> None:
     assert all(row["finished"] for row in rows)
     whole = [row for row in rows if row["method"] == "sdcd, all violators"]
     assert all(row["status"] == "solved" and row["gap"] <= 0.01 for row in whole)
-    for row in rows:  # a reduced problem has the smaller optimum
+    for row in rows:  # the optimum of a reduced problem is not larger
         top = next(other for other in whole if other["C"] == row["C"])
         assert row["dual"] <= top["primal"] * (1 + 1e-12)
     assert min(row["distance"] for row in results["figure1"]) == 0
     assert any("accuracy" in row for row in results["figure2"])
-    # Ten times the loss is the problem with a tenth of C.
     assert {row["method"] for row in results["figure1"]} == set(figure1.METHODS)
     assert [row["method"] for row in results["table5"]] == ["sdcd", "sdm"] * 2
     assert all(row["violators"] >= row["support"] for row in results["table5"])
@@ -196,19 +195,19 @@ def test_papers_make_a_page_and_go_on_where_they_stopped(tmp_path, capsys, monke
     shown = (tmp_path / "index.html").read_text()
     assert '<img src="fasole/table2/usps/table2.png"' in shown and shown.count("<table>") == 4
 
-    # What is done stays; what was stopped before its last file is made again.
+    # A finished table stays; a table without its last file is made again.
     (tmp_path / "fasole/table2/usps/done.json").unlink()
     kept = (tmp_path / "dual_coordinate/liblinear/liblinear.csv").stat().st_mtime_ns
     capsys.readouterr()
     published = tmp_path / "RESULTS.md"
     assert main(["--small", *few, "--publish", str(published)]) == 0
     assert "dual_coordinate/liblinear: done before" in capsys.readouterr().out
-    alone = published.read_text()  # done tables alone, without links to files that are not there
+    alone = published.read_text()  # only finished tables, without links to missing files
     assert "paper_passes" in alone and "Not made yet." not in alone and "](" not in alone
     assert (tmp_path / "fasole/table2/usps/done.json").is_file()
     assert (tmp_path / "dual_coordinate/liblinear/liblinear.csv").stat().st_mtime_ns == kept
 
-    # Rows of stand-ins do not stand for those of the data; and what is missing is named.
+    # Rows of stand-ins do not replace rows of the real data, and the message names missing files.
     monkeypatch.setenv(datasets.VARIABLE, str(tmp_path))
     assert main(["--quick", *few]) == 1
     out = capsys.readouterr().out
@@ -273,7 +272,7 @@ def test_a_published_page_keeps_what_a_folder_lacks_or_has_at_a_lower_level(tmp_
     assert "| all | 2 of 3 |" in text and "## c" not in text
     assert "Full run; a fit ends after 9 s." in text and "Quick run; left out: half." in text
 
-    # Another folder: a at a lower level, b anew, c for the first time; d was never there.
+    # The second folder has a at a lower level, b again, and c for the first time; d was never made.
     second = [table(name, number) for name, number in (("c", 30.0), ("b", 20.0), ("a", 10.0))]
     for each in second:
         each.make(tmp_path / "two", "quick")
@@ -284,7 +283,7 @@ def test_a_published_page_keeps_what_a_folder_lacks_or_has_at_a_lower_level(tmp_
     assert "| 30 |" in text and "| 20 |" in text and "| 1 |" in text and "| 10 |" not in text
     assert "\n\n\n" not in text and section(second[0], tmp_path / "two", "quick")[0] == "## c"
 
-    # Once more changes nothing; a name that no table has any more goes.
+    # Publishing again changes nothing; a section without a table disappears.
     publish([*second, table("d", 4.0)], tmp_path / "two", "quick", page)
     assert page.read_text() == text
     publish(second[:2], tmp_path / "two", "quick", page)
@@ -301,7 +300,7 @@ def test_long_tables_show_some_of_every_curve() -> None:
     assert thinned(few) == few
     some = thinned(curve("a", 300) + curve("b", 3))
     assert len(some) == MOST_ROWS // 2 + 3 and some[-3:] == curve("b", 3)
-    assert some[-4] == {"method": "a", "step": "299"}  # the end of the longer one
+    assert some[-4] == {"method": "a", "step": "299"}  # the end of the longer curve
     ends = thinned([row for k in range(2 * MOST_ROWS) for row in curve(str(k), 2)])
     assert [row["step"] for row in ends] == ["1"] * (2 * MOST_ROWS)
 
@@ -315,7 +314,7 @@ def test_a_folder_of_an_earlier_version_has_no_day() -> None:
 
 
 def test_limits_of_full_runs_are_on_the_page() -> None:
-    """A table whose full run has a limit, or times once what is timed thrice elsewhere, says so."""
+    """The page states the limits of a full run, and whether it times only once."""
     from benchmarks.papers.page import extent
     from benchmarks.papers.tables import TABLES
 
@@ -362,6 +361,6 @@ def test_a_limit_of_cpu_time_ends_a_step_in_the_middle(method: str) -> None:
     task = TASKS["covertype"](True)
     row = measure(task, method, seconds=0.0)
     assert row["status"] == "time limit" and row["gap"] > row["eps"]
-    # The exact pass of the certificate, and what came before the first program was solved.
-    asked = 1 if method == "n-slack printed" else 0  # of 1-slack only whole rounds count
+    # The exact pass of the certificate, and the calls before the first program was solved.
+    asked = 1 if method == "n-slack printed" else 0  # 1-slack counts only whole rounds
     assert row["oracle_calls"] == task.size + asked

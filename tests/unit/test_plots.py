@@ -1,4 +1,4 @@
-"""Plots take axes and give them back; they draw what is there, and say what they cannot draw."""
+"""Plots take and return axes; they draw the given data, and raise if they cannot."""
 
 import sys
 
@@ -34,7 +34,7 @@ def ax():
     return Figure().subplots()
 
 
-# Convergence
+# Convergence.
 
 
 def test_curves_of_several_trainings(ax):
@@ -85,7 +85,7 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
         plot_convergence({"sda": history()})
 
 
-# The choice of C
+# The choice of C.
 
 
 def test_folds_their_mean_and_the_best_c(ax):
@@ -107,7 +107,7 @@ def test_a_path_with_validation(ax):
             plot_path(without)
 
 
-# Confusion and weights
+# Confusion and weights.
 
 
 def test_counts_are_written_where_they_are_not_zero(ax):

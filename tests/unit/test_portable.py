@@ -1,4 +1,4 @@
-"""Vectors of the compiler and plain arrays, which MSVC gets, are the same numbers."""
+"""The compiler's vectors and plain arrays, which MSVC uses, give the same numbers."""
 
 import os
 import shutil

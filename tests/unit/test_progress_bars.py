@@ -1,4 +1,4 @@
-"""Bars of tqdm and rich, the line in a notebook, and the callbacks of scikit-learn 1.9."""
+"""Progress bars of tqdm and rich, the line in a notebook, and the callbacks of scikit-learn 1.9."""
 
 import importlib.util
 import io
@@ -34,7 +34,7 @@ def rows():
 
 
 def drawn(library, out):
-    """A bar that draws to a stream, every time."""
+    """Return a bar that draws every update to a stream."""
     pytest.importorskip(library)
     if library == "tqdm":
         return ProgressBar(file=out, mininterval=0, ascii=True)
@@ -83,7 +83,8 @@ def test_the_bar_goes_with_the_logarithm_of_the_gap_and_never_back():
     for gap in (1.0, 0.1, 0.01, 0.05, 1e-5):
         bar.on_step(Progress(tol=1e-4, estimate=gap))
         done.append(bar._done)
-    assert done == pytest.approx([0.0, 25.0, 50.0, 50.0, 99.0])  # below tol, but not proven
+    # the last gap is below tol, but not proven
+    assert done == pytest.approx([0.0, 25.0, 50.0, 50.0, 99.0])
     bar.on_step(Progress(tol=1e-4, estimate=1e-5, gap=5e-5))
     assert bar._done == 100.0
     bar.on_end(Progress(tol=1e-4, gap=5e-5, status="solved"))
@@ -104,7 +105,7 @@ def test_a_missing_library_is_named(library, monkeypatch, sequences):
 
 def test_a_line_is_rewritten_in_a_notebook():
     class OutStream(io.StringIO):
-        """Named like that of a kernel: no terminal, but one that understands a return."""
+        """Looks like a kernel's stream: not a terminal, but it handles carriage returns."""
 
     OutStream.__module__ = "ipykernel.iostream"
     out = OutStream()
@@ -116,11 +117,11 @@ def test_a_line_is_rewritten_in_a_notebook():
     assert out.getvalue().count("\r") == 4 and out.getvalue().count("\n") == 1
 
 
-# scikit-learn's own callbacks
+# scikit-learn's own callbacks.
 
 
 class Listener:
-    """Writes down the tasks that scikit-learn tells, and stops after some steps."""
+    """Records the tasks that scikit-learn reports, and stops after some steps."""
 
     def __init__(self, stop_at=math.inf):
         self.received, self.steps, self.stop_at = [], [], stop_at
@@ -190,7 +191,7 @@ def test_callbacks_come_through_pipelines_and_searches(callback, rows):
     pipeline = make_pipeline(StandardScaler(), mm.MulticlassSVC(random_state=0))
     search = GridSearchCV(pipeline, {"multiclasssvc__C": [0.1, 1.0]}, cv=2)
     search.set_callbacks(listener).fit(*rows)
-    assert listener.received.count("MulticlassSVC fit") == 5  # two C, two folds, and the last
+    assert listener.received.count("MulticlassSVC fit") == 5  # two C, two folds, and the final fit
     assert "MulticlassSVC step" in listener.received
 
 

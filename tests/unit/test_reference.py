@@ -1,4 +1,4 @@
-"""The references themselves: hand-solved problems, other solvers as judges, and each other."""
+"""Tests of the references: hand-solved problems, other solvers, and each other."""
 
 import numpy as np
 import pytest
@@ -203,7 +203,7 @@ def test_twins_run_a_user_model(generator):
 
 
 def test_wss2_gain_is_the_increase_of_the_dual(generator):
-    # The corrected equation (9), for clipped and unclipped steps.
+    # The corrected equation (9) of the gain, for clipped and unclipped steps.
     problem = twins.EnumeratedBlocks(
         (case := multiclass_case(generator, costs=True)).truth, case.X, case.Y, case.C
     )

@@ -1,4 +1,4 @@
-"""Refusals that no other suite meets, found by a measurement of coverage: each says what was wrong."""
+"""Errors that no other test reaches, found by measuring coverage; each message names the fault."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def graph(**settings):
 
 
 REFUSED = {
-    # data of fit
+    # Data of fit.
     "classes of one text": (
         lambda: LabelSet("abc", "classes"),
         "classes must be a sequence of labels",
@@ -86,7 +86,7 @@ REFUSED = {
         lambda: mm.StructuralSVM(PythonChain(2)).fit(CHAINS, TAGS, node_weight=[[1, 1]] * 3),
         "node_weight",
     ),
-    # losses of outputs that the model does not know
+    # Losses of outputs that the model does not know.
     "cost of an unknown class": (
         lambda: fit(models.Multiclass(COSTS), X, Y).model_.loss(7, 0),
         "7 is not among the classes of the model: it has no cost",
@@ -113,7 +113,7 @@ REFUSED = {
         lambda: models.Tree().loss([(0, 0)], [(0, 0), (1, 1)]),
         r"shape \(1, 2\) and \(2, 2\) do not fit",
     ),
-    # models
+    # Models.
     "grids of text": (
         lambda: fit(models.Tree(), [np.full((2, 2, 1), "a")], [[(0, 0)]]),
         r"X\[0\] must hold numbers",
@@ -194,7 +194,7 @@ REFUSED = {
         lambda: latent().predict(X, constraints=[]),
         "models with hidden parts take none",
     ),
-    # certificates
+    # Certificates.
     "node_weight of a certificate": (
         lambda: mm.certify(
             fit(models.Chain(), CHAINS, TAGS), CHAINS, TAGS, node_weight=[[1, 1]] * 3
@@ -266,7 +266,7 @@ def test_mapped_rows_are_read_like_lists(tmp_path):
         np.testing.assert_array_equal(x, given)
 
 
-# What no writer could have written, with a right checksum: a change of the state, and of the arrays.
+# Changes of the state or of the arrays that save never makes, with a valid checksum.
 FILES = {
     "sets of types": ("typed", lambda state, arrays: state["labels"].pop()),
     "labels of a type": ("typed", lambda state, arrays: state["labels"][0].update(classes=[0])),
@@ -304,7 +304,7 @@ def test_a_file_that_contradicts_itself_is_refused(name, tmp_path):
 
 
 def test_check_model_tries_the_batch_oracle_and_k_best():
-    """The batch must score as well as single calls, features must not change, k best must be the best."""
+    """The batch must agree with single calls, features must not change, and k best must be in order."""
 
     class Lazy(BatchPythonChain):
         def batch_loss_augmented_inference(self, X, Y, w):

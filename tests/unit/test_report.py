@@ -1,4 +1,4 @@
-"""The page about an estimator: what is on it, that data cannot act on it, and how a browser shows it."""
+"""The HTML report of an estimator: content, safety against hostile data, and look in a browser."""
 
 import base64
 import io
@@ -24,7 +24,7 @@ IMAGE = '"><img src=x onerror=alert(2)>'
 
 
 class Elements(HTMLParser):
-    """The elements of a page, with their attributes, and its text."""
+    """Collects the elements of a page with their attributes, and its text."""
 
     def __init__(self, path):
         super().__init__()
@@ -69,7 +69,7 @@ SETS = [tuple(np.flatnonzero(x[:3] > 0).tolist()) for x in rows()[0]]
 TREES = read_trees("(S (NP (D the) (N dog)) (V barks))\n(S (NP (N dogs)) (V bark))\n" * 3)
 LEAVES = [tree.leaves() for tree in TREES]
 NUMBERS = rows()[0][:, 0]
-# Estimators of many kinds, data to learn from and to be judged by, and a section that the page must have.
+# Estimators of many kinds, data for training and scoring, and a section that the page must have.
 KINDS = {
     "multiclass": (mm.MulticlassSVC(), rows(), "Confusion"),
     "binary": (mm.BinarySVC(), (rows()[0], rows()[1] == 1), "Weights by name"),
@@ -135,11 +135,11 @@ def test_what_is_wrong_with_the_arguments_is_said(tmp_path):
     assert not (tmp_path / "p").exists()
 
 
-# Nothing in the data acts on the page
+# Hostile data have no effect on the page.
 
 
 def hostile(folder):
-    """A page whose labels, words, title and texts would be code if they were not escaped."""
+    """Write a page whose labels, words, title and texts would run as code if they were not escaped."""
     labels = [SCRIPT, IMAGE, "a&b", "\ud800", "x" * 5000]
     X = [[{"word": w, SCRIPT: True}] * 2 for w in (SCRIPT, IMAGE, "</td>", "\0", "y" * 5000)]
     Y = [[label] * 2 for label in labels]
@@ -172,7 +172,7 @@ def test_many_labels_and_long_texts_stay_small(tmp_path):
     assert "30 of 400 labels" in Elements(path).text
 
 
-# Charts
+# Charts.
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.booleans())
@@ -193,7 +193,7 @@ def test_charts_leave_out_what_cannot_be_drawn():
     assert picture(np.zeros((2, 2)), 0.0).startswith("data:image/png")
 
 
-# Files and the command line
+# Files and the command line.
 
 
 def test_history_is_in_the_model_file(tmp_path):
@@ -236,7 +236,7 @@ def test_reliability_counts_nodes_by_their_probability():
     assert table["nodes"].sum() == 200
 
 
-# In a browser
+# In a browser.
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Rights of files: a new file gets the rights of the old one, and a read-only file is not replaced."""
+"""Permissions of files: a new file gets the permissions of the old one; read-only files are not replaced."""
 
 import os
 import stat
@@ -115,7 +115,7 @@ def test_an_unfinished_file_shows_no_more_than_the_finished_one(replaced, tmp_pa
 
 
 def test_another_group_gets_what_everybody_has(tmp_path, monkeypatch):
-    """If the group of the old file cannot be kept, the new group gets no more than others."""
+    """If the group of the old file cannot be kept, the new group gets only the permissions of others."""
     path = tmp_path / "file"
     path.touch()
     path.chmod(0o664)

@@ -1,4 +1,4 @@
-"""The search over sets of labels: ceilings that hold, and a certificate that follows from them."""
+"""The search over sets of labels: upper bounds that hold, and the certificates that use them."""
 
 from itertools import product
 from typing import Any
@@ -9,11 +9,11 @@ import pytest
 import maxmargin as mm
 from maxmargin import models
 
-SETS: dict[int, np.ndarray] = {}  # of each number of labels
+SETS: dict[int, np.ndarray] = {}  # all sets, by number of labels
 
 
 def repelling(L: int, n: int, common_repel: float, seed: int) -> tuple[Any, np.ndarray]:
-    """Labels with weights near zero, as at small C: those that are common repel each other most."""
+    """Return weights near zero, as at small C; common labels repel each other most."""
     rng = np.random.default_rng(seed)
     X, Y = np.eye(n), (rng.random((n, L)) < 0.1).astype(int)
     model = models.MultiLabel("all")
@@ -26,7 +26,7 @@ def repelling(L: int, n: int, common_repel: float, seed: int) -> tuple[Any, np.n
 
 
 def slack_by_trial(examples: Any, w: np.ndarray, i: int, L: int, n: int) -> float:
-    """Of all sets."""
+    """Return the slack by trying all sets."""
     sets = SETS.setdefault(L, np.array(list(product((0, 1), repeat=L))))
     upper = np.zeros((L, L))
     upper[np.triu_indices(L, 1)] = w[L * n :]
@@ -40,7 +40,7 @@ def slack_by_trial(examples: Any, w: np.ndarray, i: int, L: int, n: int) -> floa
 @pytest.mark.parametrize("L", [16, 18])
 @pytest.mark.parametrize("strength", [0.1, 0.5])
 def test_ceilings_of_long_searches_hold(strength: float, L: int, leeway: float) -> None:
-    """More labels than are tried to the end, few enough to try all sets."""
+    """The labels are too many for a complete search, but few enough to try all sets here."""
     n = 3
     examples, w = repelling(L, n, strength, seed=1)
     found, ceilings = examples.slacks(w, 1, leeway)[:2]
@@ -53,7 +53,7 @@ def test_ceilings_of_long_searches_hold(strength: float, L: int, leeway: float) 
 @pytest.mark.parametrize("strength", [0.1, 0.5, 2.0])
 @pytest.mark.parametrize("seed", range(4))
 def test_sets_of_labels_that_repel_are_the_best(strength: float, seed: int) -> None:
-    """12 labels are tried to the end: with prices of pairs nothing better may be left out."""
+    """The search is complete for 12 labels, so prices of pairs must not prune a better set."""
     n, L = 4, 12
     examples, w = repelling(L, n, strength, seed)
     found, ceilings = examples.slacks(w)[:2]
@@ -63,7 +63,7 @@ def test_sets_of_labels_that_repel_are_the_best(strength: float, seed: int) -> N
 
 
 def test_a_leeway_is_left_open_on_average() -> None:
-    """Searches that would close all of it leave some of it, and not more."""
+    """With a leeway a search may stop early: the mean open part is positive and at most the leeway."""
     examples, w = repelling(30, 40, 0.1, seed=2)
     found, ceilings = examples.slacks(w)
     np.testing.assert_allclose(found, ceilings, atol=1e-9)
@@ -74,7 +74,7 @@ def test_a_leeway_is_left_open_on_average() -> None:
 
 
 def test_training_proves_what_it_needs() -> None:
-    """An exact pass of training leaves a part of tol open; `certify` proves more of the same weights."""
+    """An exact pass of training leaves a part of tol open; for the same w `certify` proves more."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(80, 5))
     Y = (X @ rng.normal(size=(5, 40)) > 2.0).astype(int)
@@ -86,7 +86,7 @@ def test_training_proves_what_it_needs() -> None:
 
 
 def test_a_small_open_part_does_not_end_training() -> None:
-    """Ceilings a little above the slacks: training goes on until the certified gap is small enough."""
+    """If upper bounds exceed slacks a little, training continues until the certified gap is small."""
     rng = np.random.default_rng(5)
     X = np.hstack([rng.normal(size=(60, 5)), np.ones((60, 1))])
     Y = (X @ rng.normal(size=(6, 50)) > 2.5).astype(int)

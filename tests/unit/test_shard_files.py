@@ -1,4 +1,4 @@
-"""Files of shards that change under the reader, and data sets that are replaced."""
+"""Files of shards that change during reading, and data sets that are replaced."""
 
 import os
 
@@ -15,13 +15,13 @@ from shard_cases import chains, rows
 
 @pytest.fixture
 def written(generator, tmp_path):
-    """A folder of sparse sequences, with every kind of file."""
+    """Write sparse sequences, which have every kind of file, and return the folder."""
     X, Y = chains(generator, "csr")
     mm.data.write_shards(tmp_path, X, Y, shard_bytes=600)
     return tmp_path
 
 
-# Files that are cut after they were opened: without a look at them the system ends the process
+# Files that are cut after they were opened: without a check, reading them would kill the process.
 
 
 @pytest.mark.parametrize("part", ["data", "indices", "indptr", "codes"])
@@ -60,7 +60,7 @@ def test_columns_outside_are_refused_before_scipy_writes_there(generator, tmp_pa
             read()
 
 
-# Replacing a data set
+# Replacing a data set.
 
 
 def bad_rows(X):

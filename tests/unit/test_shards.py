@@ -1,4 +1,4 @@
-"""Shards: what comes back is what was written, errors name the file, nothing half looks whole."""
+"""Shards return the written data, errors name the file, and a partial data set never looks complete."""
 
 import copy
 import errno
@@ -80,7 +80,8 @@ def test_a_fit_reads_mapped_files_as_it_reads_arrays(generator, tmp_path, kind, 
 
 
 def test_mapped_rows_are_read_in_place(generator, tmp_path):
-    X = (generator.random((400, 50)) < 0.1).astype(np.float32)  # in memory it would get index lists
+    # from memory, this would be read into index lists
+    X = (generator.random((400, 50)) < 0.1).astype(np.float32)
     mm.data.write_shards(tmp_path, X, generator.integers(3, size=400), shard_bytes=20_000)
     data = mm.data.open_shards(tmp_path)
     model = models.Multiclass()
@@ -125,7 +126,7 @@ def test_no_labels_and_one_chunk_at_a_time(generator, tmp_path):
     assert data.Y is None and data.X.shape == (6, 3) and data.classes is None
 
 
-# Bad input to the writer
+# Bad input to the writer.
 
 
 def test_writer_refuses_what_it_cannot_hold(generator, tmp_path):
@@ -192,12 +193,12 @@ def test_a_manifest_that_cannot_be_written_leaves_no_data_set(generator, tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
-# Damage to what was written
+# Damage to written files.
 
 
 @pytest.fixture
 def written(generator, tmp_path):
-    """A folder of sparse sequences, with every kind of file."""
+    """Write sparse sequences, which have every kind of file, and return the folder."""
     X, Y = chains(generator, "csr")
     mm.data.write_shards(tmp_path, X, Y, shard_bytes=600)
     return tmp_path
@@ -339,7 +340,7 @@ GOOD = {
 
 
 def places(value, path=()):
-    """Every place inside a JSON value."""
+    """Yield the path of every place inside a JSON value."""
     yield path
     inside = value.items() if isinstance(value, dict) else ()
     for key, item in enumerate(value) if isinstance(value, list) else inside:

@@ -1,4 +1,4 @@
-"""The site and releases: gallery and API are whole, pictures show what tables say, versions agree."""
+"""The site and releases: gallery and API are complete, pictures match the tables, versions agree."""
 
 import importlib
 import re
@@ -22,7 +22,7 @@ import prepare_site  # noqa: E402
 
 
 def names_of_the_api():
-    """Pairs (module, name) of the page."""
+    """Return the pairs (module, name) of the API page."""
     text = (ROOT / "docs/api.md").read_text()
     blocks = re.findall(r"currentmodule:: (\S+)\n.*?:toctree: api\n\n(.*?)```", text, re.DOTALL)
     return {(module, name) for module, names in blocks for name in names.split()}

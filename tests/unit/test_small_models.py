@@ -1,4 +1,4 @@
-"""Small files: sparse and single weights, and pruning with its bounds."""
+"""Small files: sparse and single-precision weights, and pruning with its bounds."""
 
 import numpy as np
 import pytest
@@ -73,7 +73,7 @@ def test_a_small_file_unfolds_to_a_bounded_size():
 
 
 def wide_chain(generator):
-    """A chain most of whose weights stay zero."""
+    """Return a fitted chain in which most weights stay zero."""
     X = [sparse.random(4, 600, 0.01, "csr", random_state=i) for i in range(6)]
     Y = [generator.integers(5, size=4).tolist() for _ in X]
     return mm.StructuralSVM(models.Chain(classes=range(5)), C=1.0).fit(X, Y), X, Y
@@ -106,7 +106,7 @@ def test_single_precision_files(generator, tmp_path):
 
 
 def test_files_of_the_version_before(generator, tmp_path):
-    """All weights in double precision, and nothing said of them in the header."""
+    """Older files store all weights in double precision and do not mention them in the header."""
     svm, X, _ = wide_chain(generator)
     svm.save(tmp_path / "new")
     header, arrays = model_file.read(tmp_path / "new")
@@ -123,7 +123,7 @@ NAMES = [n for n in (*CASES, *OBSERVED) if n.startswith(("multiclass", "chain"))
 
 @given(name=st.sampled_from(NAMES), quantile=st.floats(0, 1), other=st.integers(0, 10**6))
 def test_pruning_changes_scores_as_it_says(name, quantile, other):
-    """The largest change over all outputs, by enumeration; and the bounds in norms."""
+    """The bounds cover the largest change over all outputs, by enumeration, and the norms."""
     case, generator = make_case(name, SEED), fresh(SEED, other)
     svm = mm.StructuralSVM(built_in(case), tol=10.0, max_passes=1)
     quietly(lambda: svm.fit(case.X, case.Y))

@@ -1,4 +1,4 @@
-"""Examples in memory, planes in files, labels as codes: what was put in comes out again."""
+"""Examples in memory, planes in files and labels as codes are read back unchanged."""
 
 import itertools
 
@@ -42,7 +42,7 @@ def test_a_scratch_array_grows(generator):
 
 
 def planes_of(counts, generator, python):
-    """A support of some examples, its outputs one by one, and how many labels each has."""
+    """Return a support of some examples, its outputs one by one, and the number of labels of each."""
     sizes = generator.integers(0, 9, size=counts.sum())
     labels = np.split(generator.integers(256, size=sizes.sum()).astype(np.uint8), np.cumsum(sizes))
     each = labels[: len(sizes)]
@@ -54,7 +54,7 @@ def planes_of(counts, generator, python):
 
 
 def plain(output):
-    """An output as something that can be compared."""
+    """Return an output in a form that can be compared."""
     if isinstance(output, tuple):
         return output[0], output[1][0].tolist(), output[1][1].tolist()
     return output.tolist()
@@ -91,7 +91,7 @@ def test_planes_come_back_and_waste_goes(python, generator):
         wanted = kept | {5: [(a, None) for a in other.multipliers]}
         wanted = [(i, a) for i in range(2100) for a, _ in wanted.get(i, [])]
         assert list(zip(blocks.tolist(), multipliers.tolist(), strict=True)) == wanted
-        assert held.read(np.array([5]))[0].size == 0  # that of another is not left there
+        assert held.read(np.array([5]))[0].size == 0  # other examples leave nothing there
     assert not file.compacted().wasteful
 
 
@@ -161,7 +161,8 @@ def test_a_source_leaves_out_examples_without_weight(generator):
     chunks = list(source.parts(np.array([1, 2]), 10.0))
     index = np.concatenate([chunk.index for chunk in chunks])
     assert (weights[index] > 0).all() and {1, 2}.isdisjoint(index) and len(index) == 26 - 2
-    assert all(len(chunk.index) == 1 for chunk in chunks)  # at least one, whatever it takes
+    # at least one per chunk, whatever its size
+    assert all(len(chunk.index) == 1 for chunk in chunks)
 
 
 def test_coded_labels_are_the_array(generator):

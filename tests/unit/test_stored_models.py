@@ -1,7 +1,7 @@
-"""Model files of version 0.1.0 load, and predict what that version predicted: the same bits.
+"""Model files of version 0.1.0 load, and their predictions have not changed by a bit.
 
-``tests/stored`` has files that it wrote, one or more for each kind of model that it had, and in
-``predicted.json`` the inputs, its weights in hexadecimal digits and its predictions.
+``tests/stored`` holds files written by that version, at least one for each kind of model.
+``predicted.json`` holds the inputs, the weights in hexadecimal digits and the predictions.
 """
 
 import json
@@ -17,7 +17,7 @@ KNOWN = json.loads((STORED / "predicted.json").read_text())
 
 
 def path_graph(x):
-    """A sequence as a graph: a line of nodes."""
+    """Return a sequence as a graph: a path of nodes."""
     ends = np.arange(len(x))
     return x, np.column_stack([ends[:-1], ends[1:]]), None
 
@@ -33,7 +33,7 @@ def inputs_of(kind):
 
 
 def plain(output):
-    """An output as JSON has it; trees in brackets."""
+    """Return an output in the form of the JSON file; trees in brackets."""
     return str(output) if hasattr(output, "leaves") else np.asarray(output).tolist()
 
 

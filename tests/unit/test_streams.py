@@ -1,4 +1,4 @@
-"""Files in batches: what is read, written, predicted and scored is what it is all at once."""
+"""Files read in batches give the same data, output, predictions and scores as whole files."""
 
 import gzip
 import io
@@ -51,7 +51,7 @@ HEADERS = {"csv": "a,b,c\n", "tsv": "a\tb\n"}
 
 
 def outcome(read):
-    """Inputs and outputs in a form that can be compared; or why it was refused."""
+    """Return inputs and outputs in a form that can be compared, or the error message."""
     try:
         found = read()
     except ValueError as error:
@@ -64,7 +64,7 @@ def outcome(read):
 
 
 def batched(path, form, size):
-    """All batches of a file, one after the other."""
+    """Join all batches of a file."""
     return joined_batches(list(Source(path, reading_of(path, format=form), size)))
 
 
@@ -74,7 +74,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("form", sorted(BLOCKS))
-@settings(max_examples=25)  # each writes a dozen files
+@settings(max_examples=25)  # each example writes a dozen files
 @given(data=st.data(), size=st.integers(1, 60))
 def test_batches_are_the_file(form, data, size, folder):
     blocks = data.draw(st.lists(BLOCKS[form], max_size=6))
@@ -93,7 +93,7 @@ def test_batches_are_the_file(form, data, size, folder):
 
 
 def written(examples, path, to):
-    """What is in the file, or why there is none."""
+    """Return the content of the written file, or the error message."""
     try:
         write_file(examples, str(path), to)
     except FileError as error:
@@ -119,7 +119,7 @@ def run(*words):
 
 
 def corpus(n, generator, labelled=True):
-    """Sentences in three columns."""
+    """Return sentences in three columns."""
     lines = []
     for _ in range(n):
         for _ in range(int(generator.integers(1, 9))):
@@ -131,7 +131,7 @@ def corpus(n, generator, labelled=True):
 
 
 def rows(n, generator):
-    """Rows of svmlight of four classes."""
+    """Return svmlight rows of four classes."""
     return "".join(
         f"{k % 4} {k % 4 + 1}:1 {10 + int(generator.integers(0, 50))}:0.5\n"
         for k in generator.integers(0, 99, n).tolist()
@@ -140,7 +140,7 @@ def rows(n, generator):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """Files of two tasks, and models of them."""
+    """Return a folder with files of two tasks and a model for each."""
     folder, generator = tmp_path_factory.mktemp("trained"), np.random.default_rng(0)
     (folder / "t.conll").write_text(corpus(200, generator))
     (folder / "t.svmlight").write_text(rows(300, generator))
@@ -160,7 +160,7 @@ def test_commands_say_the_same_in_small_batches(name, command, trained, capsys, 
     monkeypatch.setattr("maxmargin.data.read_file.Source.__init__.__defaults__", (100,))
     assert run(*words) == 0
     parts = capsys.readouterr().out
-    if command == "certify":  # sums of floats, in another order
+    if command == "certify":  # floats are summed in another order
         assert [line.split()[-1][:12] for line in parts.splitlines()] == [
             line.split()[-1][:12] for line in whole.splitlines()
         ]
@@ -169,7 +169,7 @@ def test_commands_say_the_same_in_small_batches(name, command, trained, capsys, 
 
 
 def test_outputs_come_while_inputs_are_written(trained):
-    """A pipe: the first predictions are there before the input has ended."""
+    """The first predictions come through a pipe before the input has ended."""
     command = [sys.executable, "-m", "maxmargin", "predict", trained / "t.conll.model", "-"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         process.stdin.write(corpus(3_500, np.random.default_rng(1)).encode())
@@ -211,12 +211,12 @@ def test_standard_input_is_guessed_and_unpacked(tmp_path, monkeypatch):
     assert read_file(kept).Y == read_file(kept).Y and str(kept) == "-"
 
 
-# Training with data on the disk
+# Training with data on disk.
 
 
 @pytest.mark.parametrize("name", ["t.conll", "t.svmlight", "t.csv"])
 def test_training_with_little_memory(name, trained, tmp_path, capsys):
-    """The same optimum; and the model is that of Python on shards, bit for bit."""
+    """The optimum is the same, and the model equals that of Python on shards bit for bit."""
     if name == "t.csv":
         assert run("convert", trained / "t.svmlight", trained / name) == 0
     command = ["train", trained / name, tmp_path / "m", "--quiet", "--tol", "1e-2", "--json"]
@@ -242,7 +242,7 @@ def test_training_with_little_memory(name, trained, tmp_path, capsys):
 
 
 def test_shards_of_little_memory_are_small(tmp_path, monkeypatch):
-    """A shard is copied while it is written: a quarter of the memory at most, where that is a mebibyte."""
+    """A shard is copied while it is written, so it takes at most a quarter of the memory, here 1 MiB."""
     rows = np.random.default_rng(0).standard_normal((4000, 100))
     np.savez(tmp_path / "t.npz", X=rows, y=(rows[:, 0] > 0).astype(int))
     sizes = []
@@ -273,7 +273,7 @@ def test_what_memory_does_not_go_with(words, said, trained, tmp_path, capsys):
         run("train", trained / "t.svmlight", tmp_path / "m", "--memory", "0")
 
 
-# Labels that are not there
+# Missing labels.
 
 
 def test_predictions_need_no_labels(trained, tmp_path, capsys):
@@ -322,7 +322,7 @@ def test_predictions_for_tables_trees_and_arrays_without_labels(tmp_path, capsys
 
 
 def test_labels_are_what_they_were_in_training(tmp_path, capsys):
-    """Texts stay texts in a file where all of them look like numbers."""
+    """Labels that were texts in training stay texts, even if all of them look like numbers in a file."""
     (tmp_path / "t.csv").write_text("size,kind\n1,1\n2,b\n1,1\n2,b\n")
     (tmp_path / "new.csv").write_text("size,kind\n1,1\n")
     assert run("train", tmp_path / "t.csv", tmp_path / "m", "--quiet", "--C", 10) == 0

@@ -1,4 +1,4 @@
-"""Generated data: shapes, labels, repeatability, and how hard the letters are."""
+"""Generated data: shapes, labels, reproducibility, and the difficulty of the letters."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Generated snakes and label sets: shapes, walks, repeatability."""
+"""Generated snakes and label sets: shapes, walks, reproducibility."""
 
 import itertools
 
@@ -22,7 +22,7 @@ def test_a_snake_is_a_walk():
         near = {tuple(sorted(edge)) for edge in edges.tolist()}
         places = [int(np.flatnonzero(y == place)[0]) for place in range(1, 7)]
         assert all(tuple(sorted(pair)) in near for pair in itertools.pairwise(places))
-        # Without noise the first six features, the colour of the cell, tell the snake from the ground.
+        # Without noise, the first six features are the cell's colour, which separates snake and ground.
         assert ((nodes[:, 0] == 0) == (y > 0)).all()
 
 

@@ -1,4 +1,4 @@
-"""Templates of CRF++: the expansions that it documents, its rules on random sentences, the way to a model."""
+"""Templates of CRF++: the documented expansions, its rules on random sentences, and training with them."""
 
 import re
 
@@ -13,7 +13,7 @@ from maxmargin.data.patterns import Expression
 from maxmargin.data.read_file import read_file
 from maxmargin.data.templates import describe_columns
 
-# The example of CRF++'s documentation; its current token is "the".
+# The example in CRF++'s documentation; its current token is "the".
 SENTENCE = [row.split() for row in ("He PRP", "reckons VBZ", "the DT", "current NN", "account NN")]
 DOCUMENTED = {
     "%x[0,0]": "the",
@@ -32,7 +32,7 @@ def test_the_expansions_of_the_documentation(macro):
 
 
 def expanded(line, rows, t):
-    """By the rules of CRF++: BOS[-i - 1] before the sentence and EOS[i - n] after it."""
+    """Expand a line by the rules of CRF++: _B-1, _B-2, ... before the sentence, _B+1, _B+2, ... after it."""
 
     def cell(match):
         i = t + int(match[1])
@@ -124,7 +124,7 @@ def test_errors_of_the_command(tmp_path, capsys):
     assert "features of edges" in capsys.readouterr().err
 
 
-# wapiti
+# Patterns of wapiti.
 
 
 WAPITI = {
@@ -140,7 +140,7 @@ WAPITI = {
     'u:%m[-1,0,"^.?.?.?"]': "u:rec",
     'u:%m[-1,0,"..?$"]': "u:ns",
     'u:%M[-2,0,"^\\u"]': "u:h",
-    'u:%m[-1,0,"c.*n"]': "u:ckon",  # as few as will do
+    'u:%m[-1,0,"c.*n"]': "u:ckon",  # * takes as few characters as possible
     'u:%m[0,0,"\\d"]|': "u:|",
     '*:%t[0,1,"^\\U"]': "*:false",
 }
@@ -177,7 +177,7 @@ PIECES = st.sampled_from([*"aB1", ".", *(f"\\{c}" for c in CLASSES), r"\U", r"\D
     text=st.text(st.sampled_from("aB1(. "), max_size=6),
 )
 def test_expressions_match_as_those_of_python(pieces, ends, text):
-    """Written in Python's way: * takes as few as will do, other marks are themselves."""
+    """Python's syntax for the same: * matches as few characters as possible, and others are literal."""
     own, python = "", ""
     for char, often in pieces:
         own += char + often

@@ -1,4 +1,4 @@
-"""Text of strangers: no terminal obeys it, and messages cut it."""
+"""Untrusted text: no terminal obeys it, and messages truncate it."""
 
 import ast
 import io
@@ -69,7 +69,7 @@ ROOMS = ("cli", "data", "io", "metrics", "models", "checkpoint.py", "persistence
 
 
 def test_messages_of_rooms_that_see_files_quote_with_the_helper():
-    """``{value!r}`` in an error has no bound: ``short`` has."""
+    """``{value!r}`` in an error has no length limit, ``short`` has one."""
     for room in ROOMS:
         path = PACKAGE / room
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
@@ -79,7 +79,7 @@ def test_messages_of_rooms_that_see_files_quote_with_the_helper():
                 assert not quoted, f"{file.name}, line {part.lineno}: use io.quoting.short"
 
 
-# Terminals
+# Terminals.
 
 COMMANDS = """
 import sys
@@ -90,7 +90,7 @@ for line in sys.argv[1:]:
 
 
 def on_a_terminal(folder, *lines):
-    """The bytes that commands write to a pseudo terminal."""
+    """Return the bytes that commands write to a pseudo terminal."""
     import pty
 
     master, slave = pty.openpty()
@@ -106,7 +106,7 @@ def on_a_terminal(folder, *lines):
     while True:
         try:
             block = os.read(master, 2**16)
-        except OSError:  # Linux says so at the end
+        except OSError:  # on Linux this marks the end
             break
         if not block:
             break
@@ -145,7 +145,7 @@ def test_nothing_in_a_file_steers_a_terminal(tmp_path):
         assert raw not in said
     assert said.count(b"status 0") == 13 and said.count(b"status 1") == 4, said.decode()
     assert said.count(b"\\x1b]0;title\\x07") > 20 and b"Traceback" not in said
-    # The line of progress is rewritten all the same; text of strangers cannot do it.
+    # The progress line still rewrites itself, but untrusted text cannot.
     assert b"\rpass" in said.replace(b"\r\n", b"\n") and b"\\x7f\r" not in said.replace(
         b"\r\n", b"\n"
     )
@@ -163,7 +163,7 @@ def test_data_stay_what_they_are_in_a_pipe(tmp_path, capfdbinary):
     )
     assert capfdbinary.readouterr().out == (tmp_path / "t").read_bytes()
     for words in (["inspect", model], ["evaluate", model, str(tmp_path / "t")]):
-        assert main(words) == 0  # reports are for people, who look at pipes as well
+        assert main(words) == 0  # reports are for people, who may read a pipe
         assert b"\x1b" not in capfdbinary.readouterr().out
 
 
@@ -177,7 +177,7 @@ def test_a_screen_escapes_text_lines_and_bytes():
     screen = Screen(out)
     screen.writelines(["a\x1b", "b\n"])
     shown = screen.buffer
-    for byte in "é\x9b".encode() + b"\xff":  # in pieces
+    for byte in "é\x9b".encode() + b"\xff":  # byte by byte
         shown.write(bytes([byte]))
     shown.flush()
     assert out.getvalue() == "a\\x1bb\né\\x9b\\xff"
@@ -188,7 +188,7 @@ def test_a_screen_escapes_text_lines_and_bytes():
     assert closed.write("a") == 1 and not closed.isatty() and closed.flush() is None
 
 
-# Long input
+# Long input.
 
 
 LONG = {
@@ -249,7 +249,7 @@ def test_small_files_that_never_end(tmp_path, capsys):
         mm.data.open_shards(tmp_path / "shards")
 
 
-# Closed streams
+# Closed streams.
 
 CLOSED = {
     "predict {m} {t} >&-": (1, "maxmargin: error: standard output is closed\n"),

@@ -1,4 +1,4 @@
-"""Text files into shards: what they say comes out, and what is wrong is reported with file and line."""
+"""Text files converted to shards keep their data; errors name the file and the line."""
 
 import bz2
 import gzip

@@ -1,4 +1,4 @@
-"""The fast tier of the suite: what `make check` runs, and how the list of slow tests is made."""
+"""The fast tier of the suite: the tests of `make check`, and the list of slow tests."""
 
 import sys
 from pathlib import Path
@@ -14,12 +14,12 @@ import record_slow_tests
 
 
 def cases(*values):
-    """Cases of a test, each with these values of its parameters a, b, ..."""
+    """Return cases of a test with these values of its parameters a, b, ..."""
     return [Case(dict(zip("abc", own, strict=False))) for own in values]
 
 
 class Case:
-    """What a collected case has."""
+    """The attributes of a collected case."""
 
     def __init__(self, params):
         self.callspec = SimpleNamespace(params=params)

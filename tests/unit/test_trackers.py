@@ -1,4 +1,4 @@
-"""Trackers of experiments, written by the real packages and read back from what they wrote."""
+"""Trackers of experiments, written by the real packages and read back from their files."""
 
 import math
 
@@ -26,14 +26,14 @@ def sequences():
 
 
 class Fails(Callback):
-    """Ends a fit by an error, after its first step."""
+    """Ends a fit by an error after its first step."""
 
     def on_step(self, info):
         raise RuntimeError("as planned")
 
 
 class Listener(Callback):
-    """Writes down what an estimator tells."""
+    """Records what an estimator reports."""
 
     def __init__(self):
         self.received = []
@@ -91,7 +91,7 @@ def test_an_interval_must_be_a_time():
         TensorBoard(interval=math.inf)
 
 
-# MLflow
+# MLflow.
 
 
 @pytest.fixture
@@ -187,7 +187,7 @@ def problem_of(sequences):
     return mm.Problem(model.bind(*sequences), C=1.0)
 
 
-# TensorBoard
+# TensorBoard.
 
 
 def events_of(folder):
@@ -230,7 +230,7 @@ def test_tensorboard_takes_a_writer_and_leaves_it_open(tmp_path, sequences):
 
 def test_records_keep_their_interval():
     class Kept:
-        """What a writer is asked for."""
+        """Records the steps that a writer receives."""
 
         def __init__(self):
             self.steps = []

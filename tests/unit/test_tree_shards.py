@@ -1,4 +1,4 @@
-"""Treebanks in shards: what comes back is what was written, and a grammar is fitted on it as on lists."""
+"""Treebanks in shards read back unchanged, and a grammar can be fitted on them as on lists."""
 
 import json
 

@@ -37,7 +37,7 @@ trees = st.recursive(
 )
 
 
-# The tree itself
+# The tree itself.
 
 
 def test_a_tree_has_the_manners_of_nltk():
@@ -89,7 +89,7 @@ def test_depth_has_no_limit():
     assert as_tree(nested) == tree
 
 
-# Brackets
+# Brackets.
 
 
 @given(st.lists(trees, max_size=4))
@@ -162,7 +162,7 @@ def test_reading_and_writing_refuse_what_is_no_text():
     assert write_trees([ParseTree("-LRB-", ["("])]) == "(-LRB- -LRB-)\n"
 
 
-# Other forms
+# Other forms.
 
 
 @given(trees)
@@ -184,7 +184,7 @@ def test_a_tree_that_contains_itself_is_refused():
     assert as_tree(["S", part, part]) == as_tree("(S (A x) (A x))")
 
 
-# Cleaning
+# Cleaning.
 
 
 def test_cleaning_a_treebank():
@@ -224,7 +224,7 @@ def test_cleaning_twice_changes_nothing(tree):
         assert clean(once) == once
 
 
-# Spans and scores
+# Spans and scores.
 
 
 def test_spans_and_scores_by_hand():

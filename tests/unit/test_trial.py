@@ -1,4 +1,4 @@
-"""An oracle that contradicts the model's own inference is refused, and w is lent to it to read only."""
+"""An oracle that contradicts the model's own inference is refused, and w is passed to it read-only."""
 
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
@@ -19,35 +19,35 @@ def case(generator):
 
 
 class Truth(PythonChain):
-    """Always the true output: no slack is ever found."""
+    """Always returns the true output, so no slack is ever found."""
 
     def loss_augmented_inference(self, x, y, w):
         return np.asarray(y)
 
 
 class TruthInBatches(PythonChain):
-    """The same through the batch form."""
+    """The same fault in the batch form."""
 
     def batch_loss_augmented_inference(self, X, Y, w):
         return [np.asarray(y) for y in Y]
 
 
 class Least(PythonMulticlass):
-    """The class of the least sum, where the largest is asked for."""
+    """Returns the class with the smallest sum instead of the largest."""
 
     def loss_augmented_inference(self, x, y, w):
         return int(np.argmin(self.class_scores(x, w) + self.cost_table[y]))
 
 
 class Forgetful(PythonChain):
-    """Plain inference: the loss is left out."""
+    """Plain inference, without the loss."""
 
     def loss_augmented_inference(self, x, y, w):
         return self.inference(x, w)
 
 
 class TruthBySlack(PythonChain):
-    """Wrong for slack rescaling only."""
+    """Wrong only for slack rescaling."""
 
     def slack_rescaled_inference(self, x, y, w):
         return np.asarray(y)
@@ -81,7 +81,7 @@ def test_slack_rescaling_has_the_same_trial(case):
     with refusal("example [0-5]", "slack_rescaled_inference", kinds=mm.OracleError):
         svm.fit(case.X, case.Y)
     quietly(lambda: svm.set_params(rescaling="margin").fit(case.X, case.Y))
-    # Without a method of its own the search asks the margin oracle, and has ceilings.
+    # Without its own method, the search calls the margin oracle and has upper bounds.
     with refusal("loss_augmented_inference", kinds=mm.OracleError):
         mm.StructuralSVM(Truth(3), rescaling="slack").fit(case.X, case.Y)
     assert quietly(
@@ -136,11 +136,11 @@ def test_the_length_of_w_is_checked(case, size):
             call()
 
 
-# --- w is lent, not given ------------------------------------------------------------------------
+# --- w is read-only for the model -------------------------------------------------------------
 
 
 def spoils(name):
-    """A model one of whose methods writes into w."""
+    """Return a model with a method that writes into w."""
 
     class Spoils(PythonChain):
         pass
