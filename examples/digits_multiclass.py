@@ -1,4 +1,4 @@
-"""Quickstart: classify 8 x 8 images of digits, and know how good the training was.
+"""Quickstart: classify 8 x 8 images of digits, and see how close training came to the optimum.
 
 Run: python examples/digits_multiclass.py [--small]
 """
