@@ -1,9 +1,10 @@
-"""Command lines whose inputs and outputs have the same few names: no input is ever written over.
+"""Random command lines whose inputs and outputs share a few names: no input may be overwritten.
 
     python -m fuzz.command_lines --cases 5000
 
-The names lead to data, a model, shards, folders and links, some of which are broken. The fuzzer reads the
-arguments from the parser, so that a new option is tried without a change here.
+The names are paths to data, a model, shards, folders and links, some of which are broken. The
+fuzzer reads
+the arguments from the parser, so it tries new options without a change here.
 """
 
 from __future__ import annotations
