@@ -97,7 +97,7 @@ def tags(
     order = np.random.default_rng(seed).permutation(len(train))[:most]
     train = [train[i] for i in order]
     vocabulary = Vocabulary()
-    # Attributes are computed twice, because those of a whole corpus would take gigabytes of memory.
+    # Attributes are computed twice: a whole corpus of them would take gigabytes of memory.
     names = _frequent((affix_attributes(words) for words, _ in train), rare)
     vocabulary.numbers = {name: j for j, name in enumerate(names)}
     return Dataset(

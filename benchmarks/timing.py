@@ -65,7 +65,7 @@ def cpu_deadline(seconds: float) -> Iterator[None]:
 
     A signal sets the deadline of the main thread to now. The next ``poll`` ends the work; it is
     called
-    only at points where the state is consistent.
+    only when the state is consistent.
     """
     before = signal.signal(signal.SIGPROF, lambda *_: core.set_deadline(core.now()))
     signal.setitimer(signal.ITIMER_PROF, max(seconds, 1e-6))

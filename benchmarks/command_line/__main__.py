@@ -8,8 +8,9 @@ CoNLL-2000 from the command line, with one command to train and one to evaluate:
 CRFsuite's L-BFGS runs beside it with its defaults, in the same run, on the attributes that
 `maxmargin convert` wrote.
 
-Our CPU seconds are those of the whole process: start, reading, attributes, training, writing.
-CRFsuite's are those of its training call alone. It is stopped after `--limit` CPU seconds, since
+Our CPU seconds cover the whole process: start, reading, attributes, training, writing.
+CRFsuite's cover its training
+call alone. It is stopped after `--limit` CPU seconds, since
 the ratio is then known to be at least that large. `iterations` says how far it came. A model that
 was stopped has no F1.
 """

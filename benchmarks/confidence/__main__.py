@@ -70,9 +70,7 @@ def measures(found: Found, Y: Sequence) -> dict[str, float]:
 
 
 def coverage(svm: Any, X: Sequence, Y: Sequence, splits: int) -> tuple[float, float]:
-    """Return the mean and the standard error of the coverage of sets over random splits of the
-    examples.
-    """
+    """Return mean and standard error of the coverage over random splits of the examples."""
     code = {str(label): k for k, label in enumerate(svm.classes_)}
     scores = []
     for p, y in zip(svm.predict_marginals(X), Y, strict=True):

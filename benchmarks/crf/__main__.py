@@ -1,8 +1,8 @@
 """python -m benchmarks.crf [--sets NAME ...] [--part SHARE] [--peers NAME ...] [--small]
 
 Conditional random fields beside CRFsuite, and logistic regression beside scikit-learn, on the same
-data in the same run. CPU seconds are those of the training calls; handing the data over to a peer
-is not counted.
+data in the same run. CPU seconds cover the training calls. The time to hand the data over to a peer is
+not counted.
 
     ocr            letters, 26 labels, C = 0.5 (CRFsuite's c2 = 1), gap 0.001 nats
     conll2000      word and tag at -2..2, 22 labels, C = 0.5, gap 0.01

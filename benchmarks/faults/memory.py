@@ -58,9 +58,7 @@ class Watch(Callback):
 
 
 def write(folder: Path, megabytes: float, width: int, seed: int = 0) -> int:
-    """Write shards of single-precision rows, two parts of this many megabytes; return the number of
-    rows.
-    """
+    """Write single-precision shards for two parts of this many megabytes; return the number of rows."""
     rng, n = np.random.default_rng(seed), int(2 * megabytes * MB / (4 * width))
     centres = 2 * rng.normal(size=(4, width)).astype(np.float32) / np.sqrt(width)
     y = rng.integers(0, 4, n)

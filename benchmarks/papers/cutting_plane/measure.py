@@ -124,7 +124,7 @@ def measure(
 ) -> Row:
     """Train `task` by a method of METHODS, or by a given solver.
 
-    CPU seconds are those of the whole fit.
+    CPU seconds cover the whole fit.
     """
     weight, eps = weight or task.weight, eps or task.eps
     seconds = min(seconds, MOST_SECONDS.get(method, seconds))
@@ -167,9 +167,7 @@ def measure(
 
 
 def parts(solver: Any, cpu: float) -> Row:
-    """Return the shares of the oracle and of the quadratic program in the time, and the cuts of
-    1-slack.
-    """
+    """Return the time shares of the oracle and of the quadratic program, and the cuts of 1-slack."""
     if not isinstance(solver, WATCHED):
         return {}
     spent = solver.shares.spent

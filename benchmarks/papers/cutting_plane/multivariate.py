@@ -65,7 +65,7 @@ def rare_covertype(train: int) -> Split:
 def newsgroups(train: int) -> Split:
     """Return the smallest of the twenty groups against the rest, as tf-idf rows of norm one.
 
-    Of the training examples, 30 % are for validation.
+    A share of 30 % of the training examples is for validation.
     """
     with np.load(data_file("newsgroups20", "newsgroups20.npz"), allow_pickle=False) as stored:
         width = int(stored["n_features"])

@@ -1,7 +1,7 @@
 """Table 1: CPU time, oracle calls and support vectors of 1-slack with its cache and of n-slack.
 
-The table also has the test scores of Figure 7, the library's default solver, and n-slack as printed
-in the paper, which is stopped after a minute.
+The table also has the test scores of Figure 7, the library's default solver, and the paper's
+n-slack algorithm without changes, which is stopped after a minute.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Decomposition is LIBSVM here, and SVM-light in the paper. All minimise
 1/2 |w|^2 + C'/n sum max(0, 1 - y <w, x>), but LIBSVM also has a free intercept.
 
-Of the paper's sets only covertype is available; two other text sets replace its three. The paper
+Only covertype is available among the paper's sets; two other text sets replace its three. The paper
 does not print its C. Here C'/n = 1 on text, and C' = 10,000 on covertype. LIBSVM gets the first
 5,000 examples of each set.
 """
@@ -124,7 +124,7 @@ def measured(method: str, X: Any, y: np.ndarray, C: float, seconds: float) -> di
 
 
 def says(rows: Sequence[reading.Row]) -> list[str]:
-    """Ratios of time and of support vectors, beside the paper's."""
+    """Describe ratios of time and of support vectors, beside the paper's."""
     found = []
     for task in reading.values(rows, "task"):
         own = reading.chosen(rows, task=task)
