@@ -1,4 +1,4 @@
-"""Runs a race: every solver at every lambda and tolerance, then the peers, in one process."""
+"""Run a race: every solver at every lambda and tolerance, then the peers, in one process."""
 
 from __future__ import annotations
 
