@@ -1,6 +1,6 @@
 """Benchmarks: races to a duality gap, tables of papers, and timings of single passes.
 
-Everything is measured on one thread, so the numerical libraries are set to one before they load.
+All measurements use one thread, so numerical libraries are limited to one before they load.
 """
 
 import os

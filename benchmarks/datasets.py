@@ -1,11 +1,12 @@
-"""Loaders of the benchmark sets from the folder named by the environment variable MAXMARGIN_DATA.
+"""Loaders of the benchmark sets, from the folder that the environment variable MAXMARGIN_DATA
+names.
 
     ocr_letters()  handwritten words, chain of 26 letters, 128 pixels each
     usps()         handwritten digits, 10 classes, 256 intensities
     conll2000()    text chunking, chain of 22 IOB2 tags, sparse attributes
     treebank()     parses of newspaper sentences of at most 15 words
 
-`small=True` gives a tiny synthetic stand-in of the same shape, for which no file is needed.
+`small=True` gives a tiny synthetic set of the same shape, which needs no file.
 """
 
 from __future__ import annotations
@@ -42,7 +43,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Dataset:
-    """One set, split. `kind` says how it is predicted; a "tree" is one of parts with places."""
+    """One data set, split into training and test parts.
+
+    `kind` names the model that predicts it; "tree" stands for models.Tree, a tree of parts with
+    places.
+    """
 
     name: str
     kind: Literal["chain", "multiclass", "grammar", "tree"]
@@ -50,9 +55,9 @@ class Dataset:
     Y_train: Any
     X_test: Any
     Y_test: Any
-    mean_loss: bool = False  # chains: Hamming loss divided by the length, not counted
+    mean_loss: bool = False  # chains: whether the Hamming loss is divided by the length
     rich: bool = False
-    unit: float = 1.0  # of the model's loss, in the unit of a paper
+    unit: float = 1.0  # the unit of the model's loss, in units of a paper's loss
     sentences: dict[str, list[Sentence]] = field(default_factory=dict, repr=False)
 
     @property
@@ -62,18 +67,23 @@ class Dataset:
 
     @property
     def width(self) -> int:
-        """d, the number of features of one node; words of a sentence to be parsed have none."""
+        """d, the number of features of one node; 0 for sentences to be parsed."""
         if self.kind == "grammar":
             return 0
         first = self.X_train if self.kind == "multiclass" else self.X_train[0]
         return int(first.shape[1])
 
     def attributes(self, part: Literal["train", "test"]) -> Iterator[list[list[str]]]:
-        """Attribute lists of every sentence (text sets only), for learners that take strings."""
+        """The attribute lists of every sentence (text sets only), for learners that take strings."""
         return iterate_attributes(self.sentences[part], self.rich)
 
     def scores(self, predicted: Sequence[Any]) -> dict[str, float]:
-        """Test error, and chunk F1 where labels are chunk tags; for trees bracket F1 and wrong trees."""
+        """Return the scores of the predictions on the test part.
+
+        Trees of parts get the mean distance. Parses get the share of wrong trees and the bracket
+        F1. Other
+        sets get the error, and text sets also the chunk F1.
+        """
         if self.kind == "tree":
             away = np.linalg.norm(np.subtract(self.Y_test, predicted), axis=2)
             return {"test_error": self.unit * float(away.mean())}
@@ -193,27 +203,27 @@ _LOADERS: dict[str, Callable[..., Dataset]] = {
 
 
 def load(name: str, **options: Any) -> Dataset:
-    """The set called "ocr", "usps", "conll2000" or "treebank"."""
+    """Load the set called "ocr", "usps", "conll2000" or "treebank"."""
     if name not in _LOADERS:
         raise ValueError(f"data set {name!r} is not one of {sorted(_LOADERS)}")
     return _LOADERS[name](**options)
 
 
 def data_root() -> Path | None:
-    """The folder that the environment variable names, else `data/` of the checkout where there is one."""
+    """The folder that the environment variable names, else `data/` of the checkout if it exists."""
     if root := os.environ.get(VARIABLE):
         return Path(root)
     return CHECKOUT_DATA if CHECKOUT_DATA.is_dir() else None
 
 
 def missing_files(files: Iterable[str]) -> list[str]:
-    """Those (folder/file) that the data folder does not hold."""
+    """Return the files (folder/file) that are not in the data folder."""
     root = data_root()
     return [file for file in files if root is None or not (root / file).is_file()]
 
 
 def data_file(folder: str, file: str) -> Path:
-    """A file of the data folder; says what is missing where it is not there."""
+    """Return the path of a file in the data folder; raise FileNotFoundError if it is missing."""
     root = data_root()
     if root is None:
         raise FileNotFoundError(

@@ -18,7 +18,7 @@ _PHRASES = {
 def letters(
     seed: int = 0, words: int = 60
 ) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray]:
-    """Words over 26 letters of 128 binary pixels, with ten folds."""
+    """Words over 26 letters with 128 binary pixels per letter, in ten folds."""
     rng = np.random.default_rng(seed)
     bitmaps = rng.random((26, 128)) < 0.4
     texts = [rng.integers(0, 26, rng.integers(3, 8)) for _ in range(12)]
@@ -44,7 +44,7 @@ def sentences(seed: int = 0, count: int = 40) -> tuple[list[Sentence], list[list
     for _ in range(count):
         words, tags, chunk_tags = [], [], []
         for kind in ["NP", "VP", *rng.choice(["NP", "PP"], rng.integers(1, 4))]:
-            # Leaving out leading words makes the phrases differ in length.
+            # Dropping leading words gives phrases of different lengths.
             parts = _PHRASES[kind][rng.integers(len(_PHRASES[kind])) :]
             for number, (tag, lexicon) in enumerate(parts):
                 words.append(str(rng.choice(lexicon.split())))

@@ -1,7 +1,7 @@
 """Part-of-speech tagging with affixes, as in Section 5 of Joachims, Finley and Yu (2009).
 
-Each word is described by binary features: the prefixes and the suffixes of the word, of the one before and
-of the one after it, and its length.
+The features of a word are binary: its length, and the prefixes and suffixes of the word itself, of
+the word before it and of the word after it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from benchmarks.datasets import Dataset, data_file
 from benchmarks.text_features import PADDING, Vocabulary
 
 Tagged = tuple[list[str], list[str]]  # words, tags
-LONGEST = 5  # letters of an affix
+LONGEST = 5  # most letters of an affix
 BROWN_SUFFIXES = ("-hl", "-tl", "-nc")
 
 
 def affix_attributes(words: list[str]) -> list[list[str]]:
-    """Affixes at -1, 0 and 1, the length and a bias, for every word."""
+    """Return the affixes at -1, 0 and 1, the length and a bias, for every word."""
     padded = [PADDING, *words, PADDING]
     affixes = [_affixes(word) for word in padded]
     return [
@@ -40,7 +40,10 @@ def _affixes(word: str) -> list[str]:
 
 
 def brown_sentences() -> Iterator[tuple[str, Tagged]]:
-    """File and sentence of the Brown corpus; marks of headlines, titles and citations are taken off."""
+    """Yield the file and the sentence of the Brown corpus, for every sentence.
+
+    Marks of headlines, titles and citations are removed from the tags.
+    """
     with gzip.open(data_file("brown", "brown.tsv.gz"), "rt", encoding="utf-8") as lines:
         for line in lines:
             file, _, text = line.rstrip("\n").split("\t")
@@ -55,7 +58,7 @@ def _plain_tag(tag: str) -> str:
 
 
 def treebank_sentences() -> list[Tagged]:
-    """Sentences of the treebank sample."""
+    """The sentences of the treebank sample."""
     with gzip.open(data_file("treebank", "treebank.dep.gz"), "rt", encoding="utf-8") as lines:
         rows = [line.split("\t") for line in lines.read().split("\n")]
     ends = [-1, *(i for i, row in enumerate(rows) if row == [""]), len(rows)]
@@ -64,7 +67,10 @@ def treebank_sentences() -> list[Tagged]:
 
 
 def split(corpus: str, small: bool) -> tuple[list[Tagged], list[Tagged]]:
-    """Sentences for training and testing; every tenth file (Brown) or the last tenth (treebank) tests."""
+    """Return sentences for training and for testing.
+
+    Every tenth file of Brown, or the last tenth of the treebank, is for testing.
+    """
     if small:
         pairs = stand_ins.sentences()[0]
         return pairs[:30], pairs[30:]
@@ -83,12 +89,15 @@ def split(corpus: str, small: bool) -> tuple[list[Tagged], list[Tagged]]:
 def tags(
     corpus: str, most: int | None = None, rare: int = 2, seed: int = 0, small: bool = False
 ) -> Dataset:
-    """ "brown" or "treebank" tags; `most` training sentences, attributes seen at least `rare` times."""
+    """Return the tags of "brown" or "treebank".
+
+    The set has at most `most` training sentences, and attributes that occur at least `rare` times.
+    """
     train, test = split(corpus, small)
     order = np.random.default_rng(seed).permutation(len(train))[:most]
     train = [train[i] for i in order]
     vocabulary = Vocabulary()
-    # Attributes are made twice: those of a whole corpus at a time would fill gigabytes.
+    # Attributes are computed twice: a whole corpus of them would take gigabytes of memory.
     names = _frequent((affix_attributes(words) for words, _ in train), rare)
     vocabulary.numbers = {name: j for j, name in enumerate(names)}
     return Dataset(

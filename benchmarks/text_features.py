@@ -69,7 +69,7 @@ def _spelling(word: str) -> list[str]:
 
 
 class Vocabulary:
-    """Numbers the attributes of the training sentences in order of first appearance."""
+    """Numbers for the attributes of the training sentences, in order of first appearance."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
@@ -80,7 +80,7 @@ class Vocabulary:
     def encode(
         self, sequences: Iterable[Sequence[Sequence[str]]], dtype: type, grow: bool
     ) -> list[sparse.csr_matrix]:
-        """One CSR matrix per sequence; unknown attributes are numbered (`grow`) or dropped."""
+        """Return one CSR matrix per sequence; unknown attributes are numbered (`grow`) or dropped."""
         numbers = self.numbers
         rows: list[list[int]] = []
         lengths = []

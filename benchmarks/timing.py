@@ -46,7 +46,10 @@ def best_of(repeats: int, call: Callable[[], Result], enough: float = 20.0) -> T
 
 @dataclass
 class CpuLimit(Callback):
-    """Ends training with the step that spends these CPU seconds, however busy the machine is."""
+    """End training after the step in which these CPU seconds are used up.
+
+    CPU seconds do not depend on how busy the machine is.
+    """
 
     seconds: float
     began: float = field(default_factory=time.process_time)
@@ -57,15 +60,17 @@ class CpuLimit(Callback):
 
 @contextmanager
 def cpu_deadline(seconds: float) -> Iterator[None]:
-    """Ends what runs inside with ``TimeUp`` after these CPU seconds of the process, inside a step, too.
+    """End the work inside with ``TimeUp`` after these CPU seconds of the process, even inside a
+    step.
 
-    A signal sets the deadline of the main thread to now; the next ``poll``, where the state is whole, ends
-    the work.
+    A signal sets the deadline of the main thread to now. The next ``poll`` ends the work; it is
+    called
+    only when the state is consistent.
     """
     before = signal.signal(signal.SIGPROF, lambda *_: core.set_deadline(core.now()))
     signal.setitimer(signal.ITIMER_PROF, max(seconds, 1e-6))
     try:
-        with deadline(float("inf")):  # restores what the signal changes
+        with deadline(float("inf")):  # restores the deadline that the signal changes
             yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -73,7 +78,10 @@ def cpu_deadline(seconds: float) -> Iterator[None]:
 
 
 def write_csv(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """All columns that occur, in order of first appearance; a row's missing values stay empty."""
+    """Write rows as CSV, with all columns that occur, in order of first appearance.
+
+    Missing values of a row stay empty.
+    """
     rows = list(rows)
     columns = list(dict.fromkeys(name for row in rows for name in row))
     path.parent.mkdir(parents=True, exist_ok=True)

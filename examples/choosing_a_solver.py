@@ -1,4 +1,4 @@
-"""Which solver? All of them minimise one function, and the certificate compares them.
+"""Which solver? All solvers minimise the same function, so their certificates can be compared.
 
 Run: python examples/choosing_a_solver.py [--small]
 """
@@ -15,8 +15,8 @@ from maxmargin.data.synthetic import words_of_letters
 small = "--small" in sys.argv
 X, Y = words_of_letters(40 if small else 300, random_state=0)
 
-# "auto" is the one to use; solver_ names what it picked. Names stand for default settings, an
-# instance carries its own.
+# "auto" is the recommended choice; solver_ names the solver that it picked. A name stands for a
+# solver with default settings; an instance carries its own settings.
 candidates = {
     "auto": "auto",
     "fasole": "fasole",
@@ -31,14 +31,14 @@ for name, solver in candidates.items():
         random_state=0,
     )  # fmt: skip
     with warnings.catch_warnings():
-        # A solver that runs out of passes warns; here the table says so.
+        # A solver that runs out of passes warns; the table below shows that in its status column.
         warnings.simplefilter("ignore", ConvergenceWarning)
         svm.fit(X, Y)
     c = svm.certificate_
     print(f"{name:<15}  {c.status!s:<11}  {c.gap:<8.2g}  {c.passes:6.1f}  {c.seconds:7.2f}", end="")
     print(f"  {c.primal:8.4f}  {c.dual:8.4f}")
-    # Whatever the solver: the optimum lies between dual and primal.
+    # For every solver, the optimum lies between dual and primal.
     assert c.dual <= c.primal
 
-# The certificate is recomputed from the definition, by anyone, at any time.
+# Anybody can recompute the certificate from the definition at any time.
 print("recomputed gap of the last one:", f"{mm.certify(svm, X, Y).gap:.2g}")

@@ -1,4 +1,6 @@
-"""Which C, and when to stop: a path over C with a dev set, the warning of a C too small, and early stops.
+"""Which C, and when to stop? A path over C with a dev set, and early stopping.
+
+The example also shows the warning that a fit gives if C is too small.
 
 Run: python examples/choosing_c.py [--small]
 """
@@ -26,13 +28,13 @@ for C, certificate, score in zip(path.Cs, path.certificates, path.scores, strict
     )
 print(f"best C {path.best.C:.3g}: letters right on new words {path.best.score(*test):.3f}")
 
-# A C at which nothing is learnt is reported, with one to try.
+# If nothing is learnt at C, a warning says so and suggests another C.
 with warnings.catch_warnings(record=True) as warned:
     warnings.simplefilter("always")
     mm.StructuralSVM(models.Chain(bias=1.0), C=1e-7, random_state=0).fit(X, Y)
 print(f"C = 1e-07: {warned[0].message}")
 
-# With a large C a stop by the dev set does some of the work of a smaller one.
+# Early stopping on the dev set does some of the work of a smaller C.
 stop = EarlyStopping(*dev, patience=5)
 large = mm.StructuralSVM(models.Chain(bias=1.0), C=path.Cs[-1], random_state=0)
 large.fit(X, Y, callbacks=[stop])

@@ -1,9 +1,10 @@
-"""Train on a cluster: words of letters in two shards, two workers that read them, and a worker that dies.
+"""Train on a cluster of two workers, one of which dies on the way.
 
     python examples/cluster.py [--small]
 
-Starts a scheduler and two workers on this machine. Elsewhere these are `dask scheduler` and `dask worker`,
-and the client gets the scheduler's address. Needs `pip install 'maxmargin[cluster]'`.
+The data are words of letters in two shards. The example starts a scheduler and two workers on this
+machine. On a real cluster you start them with `dask scheduler` and `dask worker`, and the client
+gets the address of the scheduler. Needs `pip install 'maxmargin[cluster]'`.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from maxmargin.data.synthetic import words_of_letters
 
 
 class LoseAWorker(Callback):
-    """Ends a worker in the middle: training goes on."""
+    """Kill a worker in the middle of training, which then goes on."""
 
     def __init__(self, client: Client):
         self.client = client
@@ -55,5 +56,5 @@ def main() -> None:
     print("one process:", alone.certificate_)
 
 
-if __name__ == "__main__":  # workers are new processes, which import this file
+if __name__ == "__main__":  # workers are new processes that import this file
     main()

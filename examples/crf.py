@@ -1,8 +1,9 @@
-"""Hinge, softmax margin and log loss on one data set: time, error, and whether probabilities can be believed.
+"""Hinge, softmax margin and log loss on one data set: time, error, and calibration.
 
-Words of noisy letters. All three machines have the same features and the same objective but for the loss of
-an example. Scores of the hinge become probabilities by a temperature that is fitted on held-out words;
-those of the log loss are probabilities as they are.
+The data are words of noisy letters. All three machines have the same features, and their objectives
+differ only in the loss of an example. The scores of the hinge become probabilities by a temperature
+that is fitted on held-out words. The log loss gives probabilities without that step; for
+comparison, all three machines are calibrated.
 
 Run: python examples/crf.py [--small]
 """
@@ -55,7 +56,7 @@ def main():
 
 
 def report(name, machine, seconds, X, Y):
-    """One line: time, error, expected calibration error, temperature."""
+    """Print one line: time, error, expected calibration error, temperature."""
     table = machine.reliability(X, Y)
     off = np.abs(np.subtract(table["probability"], table["right"])) @ table["nodes"]
     off /= np.sum(table["nodes"])

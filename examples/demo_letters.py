@@ -1,7 +1,7 @@
 """Read handwritten-looking words: letters one by one, and letters with their neighbours.
 
-Both machines see the same pixels. The flat one classifies every letter alone; the chain also
-weighs which letter follows which. Writes words.png and convergence.png.
+Both machines see the same pixels. The flat machine classifies every letter alone; the chain also
+weighs which letter follows which. The example writes words.png and convergence.png.
 
 Run: python examples/demo_letters.py [--small] [--output FOLDER]
 """
@@ -61,7 +61,7 @@ def parse_options():
 
 
 def report(svm):
-    """What the certificate says, in words."""
+    """Print the certificate in words."""
     c = svm.certificate_
     print(f"  solver {svm.solver_}: {c.status}, {'certified' if c.exact else 'not certified'}")
     print(f"  the optimum lies in [{c.dual:.4f}, {c.primal:.4f}]", end=", ")
@@ -70,7 +70,7 @@ def report(svm):
 
 
 def compare(Y, predictions):
-    """Share of letters and of whole words that are right."""
+    """Print the share of letters and of whole words that are right."""
     print("on new words       letters right   words right")
     for name, Y_hat in predictions.items():
         right = [np.equal(y, y_hat) for y, y_hat in zip(Y, Y_hat, strict=True)]
@@ -80,10 +80,10 @@ def compare(Y, predictions):
 
 
 def draw_words(path, X, Y, alone, together):
-    """Some words, and under each what the two machines read, wrong letters in red."""
+    """Draw some words and, under each, the readings of the two machines, with wrong letters in red."""
     from matplotlib.figure import Figure
 
-    # Words that at least one machine misread say more than those that both read.
+    # Show the words that at least one machine misread first: they tell more than the others.
     missed = [i for i, y in enumerate(Y) if list(alone[i]) != y or list(together[i]) != y]
     chosen = (missed + list(range(len(Y))))[:SHOWN]
     figure = Figure(figsize=(11, 7), layout="constrained")

@@ -1,8 +1,8 @@
-"""Detection without boxes: images that hold a thing somewhere, and images that do not.
+"""Detection without boxes: some images hold a cross somewhere, and the others hold none.
 
-Every image is a bag of windows. Nobody says in which window of a positive image the thing is: the machine
-chooses the best one while it learns. Every window of a negative image must score below -1, of which the
-worst, the hard negative, is found by the oracle.
+Every image is a bag of windows. The labels do not say which window of a positive image holds the
+cross: the machine chooses the best window while it learns. Every window of a negative image must
+score below -1. The oracle finds the worst of them, the hard negative.
 
 Run: python examples/detection.py [--small]
 """
@@ -21,7 +21,10 @@ CROSS[WINDOW // 2, :] = CROSS[:, WINDOW // 2] = 1.0
 
 
 def images(n, seed):
-    """Noise and parts of crosses; in every other image a whole cross; its place is for tests only."""
+    """Images of noise and parts of crosses; every other image also has a whole cross.
+
+    Return the images, their labels and the windows of the crosses. Only the test uses the windows.
+    """
     rng = np.random.default_rng(seed)
     places, pictures = [], []
     for i in range(n):
@@ -39,7 +42,7 @@ def images(n, seed):
 
 
 def windows(picture):
-    """Every window as a row."""
+    """Return every window of the picture as a row."""
     view = np.lib.stride_tricks.sliding_window_view(picture, (WINDOW, WINDOW))
     return np.ascontiguousarray(view.reshape(-1, WINDOW * WINDOW))
 

@@ -1,4 +1,4 @@
-"""Quickstart: classify 8 x 8 images of digits, and know how good the training was.
+"""Quickstart: classify 8 x 8 images of digits, and see how close training came to the optimum.
 
 Run: python examples/digits_multiclass.py [--small]
 """
@@ -21,14 +21,15 @@ svm = mm.MulticlassSVC(C=0.1, tol=1e-3, random_state=0).fit(X_train, y_train)
 print(f"test accuracy   {svm.score(X_test, y_test):.3f}")
 print(f"weights         {svm.coef_.shape} and intercepts {svm.intercept_.shape}")
 
-# The certificate says how far the objective can be from its optimum, in units of the loss: no
-# other weights have a regularised training error that is lower by more than the gap.
+# The certificate bounds the distance of the objective from its optimum, in units of the loss: no
+# other
+# weights lower the regularised training error by more than the gap.
 certificate = svm.certificate_
 print(f"gap             {certificate.gap:.2e} (asked for {certificate.tol:g})")
 print(f"work            {certificate.passes:.1f} passes, {certificate.seconds:.2f} seconds")
 assert certificate.converged
 
-# The classes between which the machine wavers most, on the first test image.
+# The two classes with the highest scores for the first test image.
 scores = svm.decision_function(X_test[:1])[0]
 best, second = scores.argsort()[::-1][:2]
 print(f"first image     {svm.classes_[best]}, then {svm.classes_[second]}", end=" ")

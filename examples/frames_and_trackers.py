@@ -1,4 +1,7 @@
-"""Fits in: a table of tokens becomes sentences, weights go through a search, and trackers see the training.
+"""Work with other packages: tables of tokens, sample weights in a search, experiment trackers.
+
+A table of tokens becomes sentences, a grid search passes weights on to each fit, and trackers
+record the steps of training.
 
 Run: python examples/frames_and_trackers.py [--small]
 """
@@ -17,7 +20,7 @@ from maxmargin.data.synthetic_text import news_sentences
 
 sentences, tags = news_sentences(60 if "--small" in sys.argv else 300, random_state=0)
 
-# One long table, as it comes from a file or a database.
+# One long table, as read from a file or a database.
 tokens = pd.DataFrame(
     {
         "sentence": np.repeat(np.arange(len(sentences)), [len(s) for s in sentences]),
@@ -34,7 +37,7 @@ parts = [part for _, part in tokens.groupby("sentence", sort=False)]
 X = [part[["word", "ending", "title", "before"]] for part in parts]
 Y = [part["tag"] for part in parts]
 
-# Long sentences count less; the search hands each fold its part of the weights.
+# Long sentences count less; the search passes each fold its part of the weights.
 weight = np.array([1 / len(part) for part in parts])
 weight /= weight.mean()  # so that C keeps its meaning
 with sklearn.config_context(enable_metadata_routing=True):
@@ -43,7 +46,7 @@ with sklearn.config_context(enable_metadata_routing=True):
     search = GridSearchCV(tagger, {"C": [0.1, 1.0, 10.0]}, cv=3).fit(X, Y, sample_weight=weight)
 print(f"best C {search.best_params_['C']}: tags right {search.best_score_:.3f}, weighted")
 
-# What is there of these packages gets the steps of the last fit.
+# The trackers that are installed get the steps of one more fit.
 trackers = {"tqdm": ProgressBar, "tensorboardX": lambda: TensorBoard("runs/tagger")}
 for package, tracker in trackers.items():
     try:

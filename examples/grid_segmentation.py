@@ -1,7 +1,7 @@
-"""Label the cells of a grid: snakes, whose parts look alike and are distinguished by their neighbours.
+"""Label the cells of a grid: a snake's parts look alike, and only their neighbours tell them apart.
 
-The graph has cycles, so that the argmax is message passing with a proven ceiling; the certificate is made of
-ceilings, and says how good the weights are all the same.
+The graph has cycles, so the argmax is message passing with a proven upper bound. The certificate
+uses these upper bounds, so it is valid although the argmax is not always exact.
 
 Run: python examples/grid_segmentation.py [--small]
 """
@@ -28,7 +28,7 @@ svm = StructuralSVM(models.FactorGraph(), C=0.1, tol=0.5, random_state=0).fit(X_
 print(f"with neighbours: {svm.score(X_test, Y_test):.3f}")
 print(svm.certificate_)
 
-# A snake has one cell in each place: constraints that training knows nothing of.
+# A snake has one cell in each place. Training does not know these constraints.
 one_each = [AtMost(1, place) for place in range(1, 7)]
 some = slice(0, 10)
 free = svm.predict(X_test[some])

@@ -1,4 +1,4 @@
-"""Few positives: train for the measure that counts, not for the error.
+"""Few positives: train for the measure that counts, not for the error rate.
 
 Run: python examples/imbalanced.py [--small]
 """
@@ -15,7 +15,10 @@ small = "--small" in sys.argv
 
 
 def sample(n, seed):
-    """3 % positives, shifted by less than their spread, among 20 features of which 5 are informative."""
+    """Draw n examples: 3 % are positive, and 5 of 20 features are informative.
+
+    The informative features of a positive example are shifted by less than their spread.
+    """
     rng = np.random.default_rng(seed)
     y = (rng.random(n) < 0.03).astype(int)
     X = rng.normal(size=(n, 20))
@@ -25,10 +28,10 @@ def sample(n, seed):
 
 X, y = sample(2000 if small else 20_000, seed=0)
 X_test, y_test = sample(20_000, seed=1)
-best = int(0.02 * len(y_test))  # those that somebody will look at
+best = int(0.02 * len(y_test))  # the number of examples that somebody will look at
 
-# A loss of the whole sample has one slack for all examples, so its C is of another order than that of
-# a loss of single examples: see docs/models/binary.md. Choose it by validation, as always.
+# A loss of the whole sample has one slack for all examples, so it needs a C of another order of
+# magnitude than a loss of single examples (see docs/models/binary.md). Choose C by validation.
 candidates = {
     "error": mm.BinarySVC(C=0.1),
     "error, balanced": mm.BinarySVC(C=0.1, class_weight="balanced"),
@@ -39,7 +42,7 @@ candidates = {
 print("trained for        F1     precision at 2 %  ROC area  oracle calls  gap")
 for name, svc in candidates.items():
     svc.fit(X, y)
-    scores = svc.decision_function(X_test)  # the ranking; predict takes its sign
+    scores = svc.decision_function(X_test)  # for ranking; predict uses the signs
     top = y_test[np.argsort(-scores)[:best]].mean()
     c = svc.certificate_
     print(f"{name:<17}  {f1_score(y_test, svc.predict(X_test)):.3f}  {top:16.3f}", end="")

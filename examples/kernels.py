@@ -1,4 +1,4 @@
-"""Kernels: rings that no line separates; exact, and with a few basis rows.
+"""Kernels, exact and with a few basis rows, on rings that no line separates.
 
 Run: python examples/kernels.py [--small]
 """
@@ -33,17 +33,17 @@ flat = models.Multiclass(bias=1.0)
 report("linear", flat)
 exact = report("rbf, exact", models.Kernel(flat, "rbf", gamma=2.0))
 
-# The fewer basis rows, the smaller the space of functions: a larger optimum, reached faster.
+# Fewer basis rows span a smaller space of functions: the optimum is larger, and reached faster.
 for k in (2, 5, 10, 20, 40):
     rank = models.Kernel(flat, "rbf", gamma=2.0, rank=k)
     svm = report(f"rbf, {k} basis rows", rank)
 print(f"the last basis leaves out {svm.model_.basis_.residual:.1e} of the kernel's trace")
 
-# Parameters of the kernel are parameters of the estimator.
+# The parameters of the kernel are also parameters of the estimator.
 search = GridSearchCV(svm, {"model__gamma": [0.01, 0.1, 1.0, 10.0]}, cv=3).fit(X_train, y_train)
 print(f"best gamma {search.best_params_['model__gamma']:g}")
 
-exact.save("rings.safetensors")  # the support rows and their coefficients
+exact.save("rings.safetensors")  # the file holds the support rows and their coefficients
 again = load("rings.safetensors")
 assert (again.predict(X_test) == exact.predict(X_test)).all()
 print(f"the file of the exact machine holds {len(again.model_.centres_)} of {n} rows")

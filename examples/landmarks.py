@@ -16,7 +16,7 @@ LOOKS = np.array([0, 0, 1, 2, 2])  # both eyes look the same, and both corners o
 
 
 def sample(n, seed):
-    """Maps of three features; every part leaves a mark, and so do ten distractors."""
+    """Draw maps of three features; every part leaves a mark, and so do ten distractors."""
     rng = np.random.default_rng(seed)
     Y = SHAPE + rng.integers(0, 6, size=(n, 1, 2)) + rng.integers(-1, 2, size=(n, 5, 2))
     X = 0.5 * rng.normal(size=(n, 20, 20, 3))
@@ -33,7 +33,7 @@ svm = mm.StructuralSVM(models.Tree(), C=20 / len(X), tol=0.05, random_state=0).f
 print("tree:", svm.model_.edges_.tolist())
 print(f"mean distance in cells:      {svm.loss(X_test, Y_test):.2f}   {svm.certificate_}")
 
-# The same parts without springs: each goes to the cell that looks best to it alone.
+# The same parts without springs: each part goes to the cell that looks best to it alone.
 loose = svm.coef_.copy()
 loose[-4 * len(svm.model_.edges_) :] = 0
 apart = svm.model_.bind(X_test).predict(loose, 1)

@@ -1,7 +1,9 @@
 """Typing by ear: 2,000 characters share 100 syllables, and only the neighbours distinguish them.
 
-The exact argmax follows the transitions that training has touched, instead of all 2,000 x 2,000 of them at
-every position; nothing is to be set for that. Run: python examples/large_alphabet.py
+The exact argmax follows only the transitions that training has touched, instead of all
+2,000 x 2,000 transitions at every position. You need not set anything for that.
+
+Run: python examples/large_alphabet.py
 """
 
 from __future__ import annotations
@@ -16,13 +18,13 @@ CHARACTERS, SYLLABLES = 2000, 100
 
 
 def texts(n: int, rng: np.random.Generator, words: list[np.ndarray]) -> list[np.ndarray]:
-    """Each text is three words out of a dictionary; frequent words come first in it."""
+    """Return n texts of three words from a dictionary, in which frequent words come first."""
     ranks = np.minimum(rng.zipf(1.3, size=(n, 3)) - 1, len(words) - 1)
     return [np.concatenate([words[rank] for rank in row]) for row in ranks]
 
 
 def typed(text: np.ndarray) -> sparse.csr_matrix:
-    """One syllable per character."""
+    """Return one indicator row per character, which names its syllable."""
     ones = np.ones(len(text), dtype=np.float32)
     starts = np.arange(len(text) + 1)
     return sparse.csr_matrix((ones, text % SYLLABLES, starts), shape=(len(text), SYLLABLES))

@@ -1,4 +1,4 @@
-"""Classes that are mixtures: hidden sub-classes, found while the weights are learnt.
+"""Classes that are mixtures: the machine finds hidden sub-classes while it learns the weights.
 
 Run: python examples/latent_mixture.py [--small]
 """
@@ -11,11 +11,11 @@ import maxmargin as mm
 from maxmargin import models
 
 small = "--small" in sys.argv
-BLOBS = 3  # of each of three classes
+BLOBS = 3  # blobs per class; there are three classes
 
 
 def sample(n, seed):
-    """Nine blobs on a circle; neighbours belong to different classes."""
+    """Draw points from nine blobs on a circle; neighbouring blobs belong to different classes."""
     rng = np.random.default_rng(seed)
     blob = np.arange(n) % (3 * BLOBS)
     angle = 2 * np.pi * blob / (3 * BLOBS)

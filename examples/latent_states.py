@@ -1,8 +1,9 @@
 """Labels with hidden states: a chain that knows in which phase of a movement it is.
 
-A hand goes up slowly, through low, middle and high, and comes down fast; frames are labelled "up" or "down".
-One frame tells little, and a label does not say what comes next. With hidden states a label has phases, which
-the machine finds while it learns: what follows what is then a matter of states.
+A hand goes up slowly, through low, middle and high, and comes down fast. Frames are labelled "up"
+or "down". One frame tells little, and the label does not say what comes next. With hidden states a
+label has phases, which the machine finds while it learns. The transitions between states then
+describe the movement.
 
 Run: python examples/latent_states.py [--small]
 """
@@ -16,7 +17,7 @@ from maxmargin import models
 
 
 def films(n, seed):
-    """Noisy heights of a hand, six movements in a row, in any order; a label for each frame."""
+    """Draw films of six movements in any order: noisy heights, and a label for each frame."""
     rng = np.random.default_rng(seed)
     X, Y = [], []
     for _ in range(n):

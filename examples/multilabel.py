@@ -1,4 +1,4 @@
-"""Predict sets of labels, with weights for labels that come together.
+"""Predict sets of labels, with weights for pairs of labels that occur together.
 
 Run: python examples/multilabel.py [--small]
 """

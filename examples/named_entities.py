@@ -1,8 +1,8 @@
 """Named entities: people, organisations and places in sentences, from features to a saved model.
 
-The sentences are made up, but they have what makes the task hard: names that were never seen, names that are
-also words or names of another kind ("Rose", "Lincoln", "Jordan"), and entities of several words. Tokens are
-described as people do it: the word, its shape, its affixes, its neighbours, and lists of known names.
+The sentences are made up, but they have the usual difficulties: unknown names, entities of several
+words, and names that are also words or names of another kind ("Rose", "Lincoln", "Jordan"). Tokens
+have the usual features: the word, its shape, its affixes, its neighbours, and lists of known names.
 
 Run: python examples/named_entities.py [--small]
 """
@@ -15,7 +15,7 @@ from maxmargin.data.synthetic_text import KNOWN_NAMES, news_sentences
 
 
 def shape(word):
-    """Kim-2 -> Xx-d: letters and digits, runs as one."""
+    """Return the kinds of characters, with repeats merged: "Kim-2" becomes "Xx-d"."""
     kinds = [
         "X" if c.isupper() else "x" if c.islower() else "d" if c.isdigit() else c for c in word
     ]
@@ -23,7 +23,7 @@ def shape(word):
 
 
 def token_features(words, t):
-    """The attributes of a token: a string value is an indicator, a list several of them."""
+    """Return the attributes of a token: a string is an indicator, a list is several indicators."""
     word = words[t]
     window = {
         f"word{step:+d}": words[t + step].lower() if 0 <= t + step < len(words) else "(edge)"
@@ -41,7 +41,7 @@ def token_features(words, t):
 
 
 def features(sentence):
-    """The attributes of all tokens."""
+    """Return the attributes of all tokens."""
     return [token_features(sentence, t) for t in range(len(sentence))]
 
 
@@ -56,8 +56,10 @@ for part, n, seed, new in (
     data[part] = words, [features(sentence) for sentence in words], tags
 (_, X, Y), (_, X_valid, Y_valid), (words, X_test, Y_test) = data.values()
 
-# C along a path of solutions, each begun where the last one ended; best by entity F1 on held-out sentences.
-# Tags that break the scheme are not predicted, and an entity that is missed costs twice another mistake.
+# Try several values of C. Each fit starts from the solution of the previous one, and the best
+# solution is the one with the largest entity F1 on held-out sentences. The model never predicts
+# tags
+# that break the scheme, and a missed entity costs twice as much as another mistake.
 chain = models.Chain(losses.Entity(miss=2.0), start=True, transitions="iob2")
 svm = mm.StructuralSVM(chain, tol=0.02, random_state=0)
 path = mm.regularization_path(
@@ -73,7 +75,7 @@ print(metrics.entity_report(Y_test, predicted, scheme="iob2"))
 unknown = metrics.get_scorer("unknown_accuracy", attribute="word")
 print(f"tags of words that training has not seen: {unknown(svm, X_test, Y_test):.3f} right")
 
-# What was learnt, and where it fails.
+# What the model has learnt, and the sentences on which it fails.
 print(f"\n{svm.top_features('B-PER', 6)}\n\n{svm.transitions()}")
 worst = svm.errors(X_test, Y_test, k=3)
 print(f"\n{worst}")
@@ -82,7 +84,7 @@ if len(worst):
     t = int(worst["which"][0].split(":")[0])
     print(f"\n{' '.join(words[i])}\n{svm.explain(X_test[i])[t]}")
 
-# A model file holds numbers and text, no code. What is loaded predicts the same.
+# A model file holds numbers and text, but no code. The loaded model predicts the same.
 svm.save("entities.safetensors")
 tagger = mm.load("entities.safetensors")
 assert all((a == b).all() for a, b in zip(tagger.predict(X_test), predicted, strict=True))

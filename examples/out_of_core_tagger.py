@@ -1,7 +1,8 @@
 """Train a tagger from a column file that is never in memory as a whole.
 
-A text file with a word and a tag a line (here made up) is converted to shards, once and in little memory.
-The shards are mapped, and the solver streams over them with a cache of planes of at most one megabyte.
+The text file has a word and a tag per line; here its sentences are made up. It is converted to
+shards once, with little memory. The shards are memory-mapped, and the solver streams over them with
+a cache of planes of at most one megabyte.
 
 Run: python examples/out_of_core_tagger.py [--small]
 """
@@ -26,7 +27,7 @@ WORDS = {
 
 
 def write_sentences(path, n, seed):
-    """n sentences, a token a line."""
+    """Write n sentences, one token per line."""
     chance = random.Random(seed)
     with open(path, "w", encoding="utf-8") as file:
         for _ in range(n):

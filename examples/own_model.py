@@ -1,7 +1,7 @@
 """A model of your own, in plain Python: find the one interval of a signal that stands out.
 
-x is a (T, d) array, y a pair (start, end) of positions, and the loss one minus the overlap of two
-intervals (intersection over union). Anything with an argmax can be written like this.
+x is a (T, d) array and y a pair (start, end) of positions. The loss is one minus the overlap of two
+intervals (intersection over union). You can write any model that has an argmax in this way.
 
 Run: python examples/own_model.py [--small]
 """
@@ -14,14 +14,14 @@ import maxmargin as mm
 
 
 class IntervalModel:
-    """Predicts where an interval lies, from the features summed inside it and its length."""
+    """Predict where an interval lies, from its length and the sum of the features inside it."""
 
     def initialize(self, X, Y):
         self.n_features = X[0].shape[1]
         self.size_joint_feature = self.n_features + 1
 
     def joint_feature(self, x, y):
-        """Sum of the features inside the interval, and its length."""
+        """Return the sum of the features inside the interval, and its length."""
         start, end = y
         return np.append(x[start:end].sum(axis=0), end - start)
 
@@ -33,7 +33,10 @@ class IntervalModel:
         return self._best(self._scores(x, w), len(x))
 
     def loss_augmented_inference(self, x, y, w):
-        """argmax over y_hat of loss(y, y_hat) + <w, joint_feature(x, y_hat)>: all intervals."""
+        """Return the argmax over y_hat of loss(y, y_hat) + <w, joint_feature(x, y_hat)>.
+
+        It tries all intervals.
+        """
         start, end = self._intervals(len(x))
         shared = np.maximum(0, np.minimum(y[1], end) - np.maximum(y[0], start))
         losses = 1.0 - shared / (y[1] - y[0] + end - start - shared)
@@ -55,7 +58,7 @@ class IntervalModel:
 
 
 def signals(n, seed):
-    """Noise, with a faint common direction added inside one interval."""
+    """Draw signals of noise, with a faint common direction added inside one interval."""
     rng = np.random.default_rng(seed)
     direction = np.array([1.0, -0.6, 0.4, 0.0, 0.0])
     X, Y = [], []
@@ -73,7 +76,7 @@ def signals(n, seed):
 X_train, Y_train = signals(20 if "--small" in sys.argv else 150, seed=0)
 X_test, Y_test = signals(100, seed=1)
 
-# Tells what is wrong with a model before a training run has to: here, nothing.
+# Check the model before training. Here check_model finds no mistake.
 mm.check_model(IntervalModel(), X_train[:10], Y_train[:10])
 
 svm = mm.StructuralSVM(IntervalModel(), C=1.0, tol=1e-2, random_state=0).fit(X_train, Y_train)

@@ -1,8 +1,9 @@
-"""Learn an error-correcting code: factors over four nodes find out that bits go together in even numbers.
+"""Learn an error-correcting code: factors over four nodes find out that the number of ones is even.
 
-Seven bits of a Hamming code are sent over a noisy line. Three checks of four bits each are even in every
-word, which no weights of single bits or of pairs can say: any three bits of a check are independent of each
-other. A factor over the four bits, whose sixteen weights the checks share, learns it.
+Seven bits of a Hamming code are sent over a noisy line. In every word, each of three checks has an
+even number of ones among its four bits. Weights of single bits or of pairs cannot express that,
+because any three bits of a check are independent. A factor over the four bits learns it; the three
+checks share its sixteen weights.
 
 Run: python examples/parity_checks.py [--small]
 """
@@ -19,7 +20,7 @@ words = [w for w in np.ndindex(*[2] * 7) if not (np.array(w)[CHECKS].sum(axis=1)
 
 
 def sent(n, seed):
-    """Words of the code, and what arrives of them: each bit as a number near -1 or 1."""
+    """Draw n words of the code, and the received bits, each a number near -1 or 1."""
     generator = np.random.default_rng(seed)
     Y = [list(words[k]) for k in generator.integers(len(words), size=n)]
     return [(2 * np.array(y) - 1 + 0.9 * generator.normal(size=7))[:, None] for y in Y], Y

@@ -1,8 +1,8 @@
 """Parse sentences with a grammar that is read off a treebank.
 
-The treebank is made up: a small grammar of English in which words are ambiguous ("saw") and prepositional
-phrases attach to nouns or to verbs. It is written to a file in Penn brackets and read again, as a real one
-would be.
+The treebank is made up: a small grammar of English with ambiguous words ("saw"), in which
+prepositional phrases attach to nouns or to verbs. The example writes it to a file in Penn brackets
+and reads it again, like a real treebank.
 
 Run: python examples/parsing.py [--small]
 """
@@ -34,12 +34,12 @@ scores = bracket_scores(Y_test, parser.predict(X_test), root=False)
 print(f"new sentences: precision {scores.precision:.3f}, recall {scores.recall:.3f}, ", end="")
 print(f"F1 {scores.f1:.3f}, whole trees {scores.exact:.2f}")
 
-# Two readings: the telescope belongs to the seeing, or to the dog.
+# The sentence has two readings: the telescope belongs to the seeing, or to the dog.
 sentence = ["she", "saw", "the", "dog", "with", "a", "telescope"]
 for tree, score in parser.predict_k_best([sentence], k=2)[0]:
     print(f"score {score:.2f}  {tree}")
 
-# What was learnt: the rule with the largest and the one with the smallest weight.
+# The binary rules with the largest and the smallest weight.
 weights = parser.model_.unpack(parser.coef_)["binary"]
 ranked = sorted(zip(weights, parser.model_.rules_["binary"], strict=True))
 for weight, (parent, left, right) in (ranked[-1], ranked[0]):

@@ -1,11 +1,12 @@
-"""Part-based detection: a root, parts that may shift, hidden components, windows over an image pyramid.
+"""Part-based detection: a root, parts that may shift, hidden components, and an image pyramid.
 
-A creature is a body with two arms, small or large, somewhere in an image full of bodies and arms that belong
-to nobody. It holds both arms up or both down, which the hidden types of root and parts find out: those of the
-root are the components of the detector. An image and its smaller copies lie side by side in one map, so that
-a place of the root is a place and a size of the window; the best one, with the best shifts of all parts, is
-found exactly by distance transforms. Most training images do not say where the arms are: these places are
-hidden, too.
+A creature is a body with two arms, small or large, somewhere in an image full of single bodies and
+arms. It holds both arms up or both down. The hidden types of root and parts find that out; the
+types of the root are the components of the detector.
+
+An image and its smaller copies lie side by side in one map, so that a place of the root is both the
+place and the size of a window. Distance transforms find the best window exactly, with the best
+shifts of all parts. In most training images the places of the arms are unknown, and so hidden, too.
 
 Run: python examples/part_detection.py [--small]
 """
@@ -26,7 +27,7 @@ ARMS = {
 
 
 def draw(image, pattern, row, column, scale):
-    """Add a pattern around a place, where it fits."""
+    """Add a pattern around a place if it fits into the image."""
     big = np.kron(pattern, np.ones((scale, scale)))
     a, b = row * scale - scale, column * scale - scale
     if min(a, b) >= 0 and a + len(big) <= SIDE and b + len(big) <= SIDE:
@@ -36,9 +37,9 @@ def draw(image, pattern, row, column, scale):
 
 
 def creature(rng):
-    """An image, the scale of its creature, and the places of body and arms at that scale."""
+    """Draw an image; return it with the scale of its creature and the places of body and arms."""
     image = np.zeros((SIDE, SIDE))
-    for _ in range(10):  # bodies and arms of nobody
+    for _ in range(10):  # bodies and arms that belong to no creature
         pattern = [BODY, *ARMS.values()][rng.integers(3)]
         scale = int(rng.choice(LEVELS))
         draw(image, pattern, *rng.integers(1, SIDE // scale - 1, size=2), scale)
@@ -54,7 +55,7 @@ def creature(rng):
 
 
 def patches(image):
-    """3 x 3 pixels around each, with mean zero and at most norm one."""
+    """Return the 3 x 3 pixels around each pixel, with mean zero and at most norm one."""
     wide = np.pad(image, 1)
     rows = np.lib.stride_tricks.sliding_window_view(wide, (3, 3)).reshape(*image.shape, 9)
     rows = rows - rows.mean(axis=2, keepdims=True)
@@ -62,7 +63,7 @@ def patches(image):
 
 
 def pyramid(image):
-    """One map: the image, then smaller copies to its right; and the first column of each."""
+    """Return one map with the image and smaller copies to its right, and the first column of each."""
     atlas, first, column = np.zeros((SIDE, sum(SIDE // s + GAP for s in LEVELS), 9)), {}, 0
     for scale in LEVELS:
         side = SIDE // scale
@@ -73,7 +74,7 @@ def pyramid(image):
 
 
 def sample(n, seed, arms_known=1.0):
-    """Maps and places in them; the arms of some images are not known."""
+    """Draw maps and the places in them; the arms are unknown in some images."""
     rng = np.random.default_rng(seed)
     X, Y = [], []
     for i in range(n):
@@ -87,13 +88,13 @@ def sample(n, seed, arms_known=1.0):
 
 
 def found(svm, X, Y):
-    """The share of images whose window is right: its size, and its place but for a cell."""
+    """Return the share of images with the right window: right size, and right place up to one cell."""
     roots = np.array([places[0] for places in svm.predict(X)])
     return np.mean(np.abs(roots - [y[0] for y in Y]).max(axis=1) <= 1)
 
 
 def by_hand(model, w, x):
-    """The best score of a map, every place of every part and every component tried."""
+    """Return the best score of a map by trying every place of every part and every component."""
     parts = model.unpack(w)
     score = x.reshape(-1, x.shape[2]) @ parts["parts"].T  # (places, states): two for each part
     rows, columns = np.divmod(np.arange(len(score)), x.shape[1])
@@ -105,7 +106,7 @@ def by_hand(model, w, x):
             for axis, v in enumerate((rows, columns))
         )
         together = parts["pairs"][4 * e : 4 * e + 4].reshape(2, 2)
-        best = np.empty((2, len(score)))  # for each type of the arm, over all its places
+        best = np.empty((2, len(score)))  # the best place for each type of the arm
         for t, v in enumerate(parts["springs"][2 * e : 2 * e + 2]):
             bend = v[0] * r + v[1] * r**2 + v[2] * c + v[3] * c**2
             best[t] = (score[:, 2 + 2 * e + t][None, :] + bend).max(axis=1)

@@ -14,7 +14,7 @@ import maxmargin as mm
 
 small = "--small" in sys.argv
 
-# Regression: how far a disease has progressed, in the units of its score. Errors up to epsilon are free.
+# Regression: the progress of a disease, in units of its score. Errors up to epsilon are free.
 X, y = load_diabetes(return_X_y=True)
 X, X_test, y, y_test = train_test_split(X, y, random_state=0)
 scaler = StandardScaler().fit(X)
@@ -27,8 +27,8 @@ for epsilon in (1.0, 20.0, 50.0):
     print(f"{epsilon:7.0f}  {error:10.1f}  {svr.score(X_test, y_test):.3f}  {c.support:7d}", end="")
     print(f"  {c.dual:.6g} <= optimum <= {c.primal:.6g}")
 
-# Ranking: in each query one document was clicked. It must beat every other one by a margin, and a query pays
-# once, for its worst pair: the pairs of a query are a group.
+# Ranking: one document of each query was clicked. It must beat every other one by a margin. The
+# pairs of a query form a group, which pays only for its worst pair.
 rng = np.random.default_rng(0)
 queries, documents, d = (50, 5, 10) if small else (1000, 10, 30)
 taste = rng.normal(size=d)

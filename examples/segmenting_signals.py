@@ -1,8 +1,8 @@
 """Cut a noisy signal into segments: features on edges, and a chain of second order.
 
-A machine runs in one of three modes, whose mean levels overlap. When the mode changes, a sensor clicks:
-that is not a property of a position but of the edge between two positions, where the label changes. And a
-mode lasts at least two steps, which only three labels in a row can tell.
+A machine runs in one of three modes, whose mean levels overlap. When the mode changes, a sensor
+clicks. The click belongs to the edge between two positions, not to a position. A mode lasts at
+least two steps, and it takes three labels in a row to see that.
 
 Run: python examples/segmenting_signals.py [--small]
 """
@@ -17,12 +17,12 @@ LEVELS = np.array([0.0, 0.7, 1.4])
 
 
 def signals(n, seed):
-    """n signals as pairs (nodes, edges), and the modes."""
+    """Draw n signals as pairs (nodes, edges), with their modes."""
     g = np.random.default_rng(seed)
     X, Y = [], []
     for _ in range(n):
         lasts = g.integers(2, 7, size=12)
-        modes = np.cumsum(g.integers(1, 3, size=12)) % 3  # always another one
+        modes = np.cumsum(g.integers(1, 3, size=12)) % 3  # never the same mode twice in a row
         y = np.repeat(modes, lasts)
         level = LEVELS[y] + g.normal(scale=0.8, size=len(y))
         nodes = np.column_stack([level, level**2, np.ones(len(y))])

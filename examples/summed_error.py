@@ -1,4 +1,4 @@
-"""The maximum of all violations, or their sum: two objectives for the same digits, and for words.
+"""The maximum of all violations, or their sum: two objectives, for digits and for words.
 
 Run: python examples/summed_error.py [--small]
 """
@@ -18,7 +18,8 @@ X_train, X_test, y_train, y_test = train_test_split(X / 16.0, y, random_state=0,
 if small:
     X_train, y_train = X_train[:400], y_train[:400]
 
-# Classes: hinge="max" is the machine of Crammer and Singer, hinge="sum" that of Weston and Watkins.
+# Classes: hinge="max" is the machine of Crammer and Singer, hinge="sum" the one of Weston and
+# Watkins.
 print("digits  hinge  C      test accuracy  gap")
 for hinge in ("max", "sum"):
     for C in (0.01, 0.1, 1.0):
@@ -27,8 +28,8 @@ for hinge in ("max", "sum"):
         accuracy = svm.score(X_test, y_test)
         print(f"        {hinge:<5}  {C:<5g}  {accuracy:.3f}          {svm.certificate_.gap:.1e}")
 
-# Words: every violating spelling counts. There are 26^T of them, yet the certificate is exact as long as the
-# violators of each word can be listed one by one.
+# Words: every violating spelling counts. There are 26^T spellings, yet the certificate is exact as
+# long as the violators of each word can be listed one by one.
 X, Y = words_of_letters(60 if small else 200, random_state=0)
 svm = mm.StructuralSVM(models.Chain(bias=1.0), C=0.1, hinge="sum", tol=0.05, random_state=0).fit(
     X, Y

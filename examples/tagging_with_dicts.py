@@ -1,7 +1,7 @@
-"""Tag the words of sentences; tokens are described by dicts of attributes.
+"""Tag the words of sentences; dicts of attributes describe the tokens.
 
 The sentences come from a tiny grammar in which many words are both nouns and verbs ("the watch",
-"they watch"), so that the neighbours have to decide.
+"they watch"), so the neighbours must decide.
 
 Run: python examples/tagging_with_dicts.py [--small]
 """
@@ -33,14 +33,17 @@ PATTERNS = [
 
 
 def sentences(n, seed):
-    """n pairs (words, tags)."""
+    """Draw n pairs (words, tags)."""
     chance = random.Random(seed)
     tags = [chance.choice(PATTERNS).split() for _ in range(n)]
     return [[chance.choice(WORDS[tag]) for tag in row] for row in tags], tags
 
 
 def attributes(words):
-    """One dict per token: a string becomes the indicator "key=string", a number its own value."""
+    """Return one dict per token.
+
+    A string value becomes the indicator "key=string"; a number keeps its value.
+    """
     return [
         {"word": word, "ending": word[-2:], "length": len(word) / 10, "first": t == 0}
         for t, word in enumerate(words)
@@ -63,7 +66,7 @@ for reading, score in tagger.predict_k_best([attributes(sentence)], k=2)[0]:
     tagged = " ".join(f"{word}/{tag}" for word, tag in zip(sentence, reading, strict=True))
     print(f"score {score:.2f}  {tagged}")
 
-# What was learnt about neighbours: the strongest transitions, [previous, next].
+# The four transitions [previous, next] with the largest weights.
 transitions = tagger.model_.unpack(tagger.coef_)["transitions"]
 for flat in np.argsort(transitions, axis=None)[::-1][:4]:
     previous, following = np.unravel_index(flat, transitions.shape)

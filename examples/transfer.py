@@ -1,4 +1,4 @@
-"""Few examples of a new task, and the weights of an old one as a prior.
+"""Few examples of a new task, with the weights of an old task as a prior.
 
 Run: python examples/transfer.py [--small]
 """
@@ -18,7 +18,7 @@ new_centres = old_centres + 0.3 * rng.normal(size=(K, d))  # a related task
 
 
 def sample(centres, n, seed):
-    """n examples: a centre for each class, and noise."""
+    """Draw n examples: the centre of a class plus noise."""
     rng = np.random.default_rng(seed)
     y = np.arange(n) % K
     return centres[y] + 1.5 * rng.normal(size=(n, d)), y
@@ -33,7 +33,8 @@ print("examples  alone  with the prior")
 for n in (8, 16, 32, 64, 128):
     X, y = sample(new_centres, n, seed=3)
     alone = mm.StructuralSVM(models.Multiclass(), C=0.1).fit(X, y)
-    # R(w) = 1/2 |w - old|^2 / 0.1^2: stay near the old weights unless the new examples object.
+    # R(w) = 1/2 |w - old|^2 / 0.1^2: the weights stay near the old ones unless the new examples
+    # object.
     prior = mm.StructuralSVM(models.Multiclass(), C=0.1, prior=(old.coef_, 0.1)).fit(X, y)
     scores = [svm.score(X_test, y_test) for svm in (alone, prior)]
     print(f"{n:8d}  {scores[0]:.3f}  {scores[1]:.3f}")

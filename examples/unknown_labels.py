@@ -1,7 +1,8 @@
-"""Learn to tag from sentences of which only some words are tagged: None in Y is an unknown label.
+"""Learn to tag from sentences with only some tags known: None in Y is an unknown label.
 
-Tagging every word takes an expert's time. Here only a share of all labels is known. A chain that sees the
-known parts alone learns little about which tag follows which; with completions it learns that too.
+Tagging every word takes an expert's time, so here only a share of all labels is known. A chain that
+sees only the known parts learns little about which tag follows which. LatentSVM completes the
+unknown labels and learns that too.
 
 Run: python examples/unknown_labels.py [--small]
 """
@@ -18,7 +19,7 @@ FOLLOWS = np.array(
 
 
 def sentences(n, seed):
-    """n sequences of noisy evidence, and their labels."""
+    """Draw n sequences of noisy evidence, and their labels."""
     g = np.random.default_rng(seed)
     X, Y = [], []
     for _ in range(n):

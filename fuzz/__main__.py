@@ -1,4 +1,4 @@
-"""All fuzzers, one after the other: `python -m fuzz --seconds 60 --seed 1`, seconds for each of them."""
+"""Run all fuzzers in turn: `python -m fuzz --seconds 60 --seed 1` gives each of them 60 seconds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FUZZERS = [
 
 
 def main() -> int:
-    """How many fuzzers have found something."""
+    """Run all fuzzers; return how many of them found something."""
     found = 0
     for name in FUZZERS:
         module = importlib.import_module(f"fuzz.{name}")

@@ -1,9 +1,10 @@
-"""Command lines whose inputs and outputs have the same few names: no input is ever written over.
+"""Random command lines whose inputs and outputs share a few names: no input may be overwritten.
 
     python -m fuzz.command_lines --cases 5000
 
-The names lead to data, a model, shards, folders and links, some of which are broken. The fuzzer reads the
-arguments from the parser, so that a new option is tried without a change here.
+The names are paths to data, a model, shards, folders and links, some of which are broken. The
+fuzzer reads
+the arguments from the parser, so it tries new options without a change here.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ NAMES = [*FILES, "shards", "folder", "soft", "hard", "loop", "nowhere", "new", "
 USUAL = {"model": "m", "data": "a.crfsuite", "dev": "b.crfsuite", "test": "b.crfsuite"}
 ROUNDABOUT = [*[""] * 9, "./", "folder/../", "way/", "shards/", "folder/", "missing/"]
 WORDS = ["", "auto", "proximal", "0", "y", "x", "f1_macro", "\x1b]0;t\x07", "a"]
-NEVER = ("scheduler", "help")  # a network, and a long text
+NEVER = ("scheduler", "help")  # never tried: a network address, and a long text
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-LONGEST = 20_000  # characters of standard error
+LONGEST = 20_000  # most characters of standard error
 
 
 @cache
 def original() -> Path:
-    """A folder with data, a model and shards."""
+    """Return a folder with data, a model and shards."""
     folder = workshop("command_lines") / "original"
     folder.mkdir()
     for name in ("a.crfsuite", "b.crfsuite", ESCAPING):
@@ -66,7 +67,7 @@ def original() -> Path:
 
 
 def prepared(rng: Generator) -> Path:
-    """A copy of the folder with links that lead anywhere, and with any rights."""
+    """Return a copy of the folder, with links to anywhere and any permissions."""
     source, folder = original(), workshop("command_lines") / "case"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(source, folder, symlinks=True)
@@ -83,7 +84,7 @@ def prepared(rng: Generator) -> Path:
 
 @cache
 def commands() -> dict[str, list[argparse.Action]]:
-    """The arguments of each command, as its parser has them."""
+    """Return the arguments of each command, read from its parser."""
     found: Any = next(
         own for own in cli.parser()._actions if isinstance(own, argparse._SubParsersAction)
     )
@@ -92,13 +93,13 @@ def commands() -> dict[str, list[argparse.Action]]:
 
 
 def any_name(rng: Generator) -> str:
-    """A path to one of the names, sometimes by another way."""
+    """Return a path to one of the names, sometimes by a detour."""
     name = pick(rng, NAMES)
     return name if name == "-" else pick(rng, ROUNDABOUT) + name
 
 
 def any_value(rng: Generator, action: argparse.Action) -> str:
-    """A value for an argument, by its type."""
+    """Return a value for an argument, according to its type."""
     if action.choices:
         return str(pick(rng, list(action.choices)))
     if action.type is int:
@@ -112,7 +113,7 @@ def any_value(rng: Generator, action: argparse.Action) -> str:
 
 
 def any_line(rng: Generator) -> list[str]:
-    """A command with some of its options."""
+    """Return a command with some of its options."""
     command = pick(rng, sorted(commands()))
     words, options = [command], list[list[str]]()
     for action in commands()[command]:
@@ -128,14 +129,17 @@ def any_line(rng: Generator) -> list[str]:
 
 
 def chance(action: argparse.Action) -> float:
-    """How often an option is given: options of files are frequent, and the bench always has a solver."""
+    """Return the probability of an option.
+
+    Options with files are frequent, and the bench always has a solver.
+    """
     paths = {*roles.ROLES} - {roles.word}
     known = {"solvers": 1.0, "templates": 0.1, "to": 0.5}
     return known.get(action.dest, 0.4 if action.type in paths else 0.04)
 
 
 def snapshot(folder: Path) -> dict[str, tuple[Any, ...]]:
-    """Rights and content of all files, and where links lead."""
+    """Return permissions and content of all files, and the targets of links."""
     found: dict[str, tuple[Any, ...]] = {}
     for path in folder.rglob("*"):
         if path.is_symlink():
@@ -147,7 +151,7 @@ def snapshot(folder: Path) -> dict[str, tuple[Any, ...]]:
 
 @contextmanager
 def streams(folder: Path) -> Iterator[tuple[io.TextIOWrapper, io.TextIOWrapper]]:
-    """A process with this folder, and with streams of its own."""
+    """Enter the folder, and replace the standard streams."""
     out, err, given = (
         io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(3)
     )
@@ -171,7 +175,7 @@ def streams(folder: Path) -> Iterator[tuple[io.TextIOWrapper, io.TextIOWrapper]]
 
 
 def roles_of(words: list[str]) -> tuple[list[str], list[str]]:
-    """The inputs and the outputs of a command line; both are empty if it cannot be parsed."""
+    """Return the inputs and the outputs of a command line; both are empty if it cannot be parsed."""
     try:
         given = list(roles.argument_values(cli.parsed(words)))
     except SystemExit:
@@ -185,7 +189,7 @@ def roles_of(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Whether a path leads to another one, or into it; said without the library."""
+    """Return whether a path is equal to `folder` or inside it, without help of the library."""
     if os.path.exists(path) and os.path.exists(folder) and os.path.samefile(path, folder):
         return True
     inner, outer = os.path.realpath(path), os.path.realpath(folder)
@@ -193,7 +197,7 @@ def is_within(path: str, folder: str) -> bool:
 
 
 def attempt(rng: Generator) -> str:
-    """One command line."""
+    """Try one command line."""
     return check_line(prepared(rng), any_line(rng))
 
 
@@ -221,7 +225,7 @@ def check_line(folder: Path, words: list[str]) -> str:
 
 
 def check_words(status: int, said: str, words: list[str]) -> None:
-    """One line for an error, without a traceback and without anything that a terminal obeys."""
+    """Check the output: an error is one line, without a traceback and without control characters."""
     if STEERING.search(said) or "Traceback" in said or len(said) > LONGEST:
         raise Find(f"{words}: {said[:LONGEST]!r}")
     if status == 1 and not re.fullmatch(r"maxmargin: error: [^\n]+\n", said):
@@ -237,7 +241,7 @@ def check_files(
     written: list[str],
     sources: list[str],
 ) -> None:
-    """Every changed file must be a writable output and no input, and must keep its rights."""
+    """Check that only writable outputs have changed, that no input has, and that permissions are kept."""
     for name in {*before, *after}:
         then, now = before.get(name), after.get(name)
         if then == now:

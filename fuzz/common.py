@@ -1,8 +1,11 @@
-"""What every fuzzer shares: numbered cases from a seed, a budget, a count, and a report of the finds.
+"""Code that all fuzzers share: numbered cases from a seed, a budget, counts, and a report of the
+finds.
 
-A fuzzer is a function ``attempt(rng)``: it makes one case from the generator, tries it, returns the name of
-what was tried (for the count), and raises if the library broke a promise. Case k of seed s is the same on
-every machine: ``--seed s --only k`` repeats it.
+A fuzzer is a function ``attempt(rng)``. It makes one case from the generator and tries it. It
+returns a name
+for the kind of case, which is counted, and raises an exception if the library broke a promise. Case
+k of seed
+s is the same on every machine: ``--seed s --only k`` repeats it.
 """
 
 from __future__ import annotations
@@ -27,19 +30,19 @@ class Find(AssertionError):
 
 @dataclass
 class Tally:
-    """What a run tried, and the cases in which it found something."""
+    """The number of cases of each kind, and the cases in which a run found something."""
 
     tried: Counter[str] = field(default_factory=Counter)
     finds: list[tuple[int, str]] = field(default_factory=list)
 
     @property
     def cases(self) -> int:
-        """How many cases ran."""
+        """The number of cases that ran."""
         return self.tried.total() + len(self.finds)
 
 
 def options(name: str, argv: Sequence[str] | None) -> argparse.Namespace:
-    """The arguments of a fuzzer."""
+    """Parse the arguments of a fuzzer."""
     parser = argparse.ArgumentParser(prog=f"python -m fuzz.{name}")
     parser.add_argument("--seconds", type=float, default=10.0, help="how long to run (10)")
     parser.add_argument("--cases", type=int, help="how many cases to run, instead of --seconds")
@@ -50,14 +53,17 @@ def options(name: str, argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def numbers(arguments: argparse.Namespace) -> Sequence[int]:
-    """The numbers of the cases, if the clock does not end the run."""
+    """The numbers of the cases, unless the time limit ends the run before."""
     if arguments.only is not None:
         return range(arguments.only, arguments.only + 1)
     return range(sys.maxsize if arguments.cases is None else arguments.cases)
 
 
 def run(name: str, attempt: Attempt, argv: Sequence[str] | None = None) -> Tally:
-    """Try case after case; Ctrl-C ends the run with its report, a case that hangs with a trace of where."""
+    """Try case after case.
+
+    Ctrl-C ends the run with its report; a case that hangs ends it with a trace of where it hangs.
+    """
     arguments = options(name, argv)
     tally, started = Tally(), time.monotonic()
     timed = arguments.cases is None and arguments.only is None
@@ -79,7 +85,7 @@ def run(name: str, attempt: Attempt, argv: Sequence[str] | None = None) -> Tally
 
 
 def report(name: str, tally: Tally, seed: int, seconds: float) -> None:
-    """One line for each kind of case, one for each find, and a closing line."""
+    """Print one line for each kind of case, one for each find, and a closing line."""
     for kind, count in sorted(tally.tried.items()):
         print(f"  {count:9d}  {kind}")
     for k, trace in tally.finds:
@@ -88,5 +94,5 @@ def report(name: str, tally: Tally, seed: int, seconds: float) -> None:
 
 
 def main(name: str, attempt: Attempt) -> None:
-    """Run as a program: exit code 1 if something was found."""
+    """Run as a program, with exit code 1 if something was found."""
     sys.exit(1 if run(name, attempt).finds else 0)

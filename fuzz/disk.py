@@ -1,9 +1,10 @@
-"""Disks that fill and writers that are killed: what was there stays whole, or the new is whole.
+"""Full disks and killed writers: the old data or the new data must be whole.
 
     python -m fuzz.disk --seconds 60
 
-Kills (SIGKILL at a random moment) need POSIX. Full disks need a small tmpfs, which only root can mount;
-without it those cases are skipped, and say so.
+Kills (SIGKILL at a random moment) need POSIX. Full disks need a small tmpfs, which only root can
+mount.
+Without one, these cases are skipped, and the report says so.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from maxmargin.data import ShardError
 from maxmargin.data.scratch import PlaneFile, ScratchArray
 
 Generator = np.random.Generator
-SMALL = 2**20  # bytes of the disk that fills
+SMALL = 2**20  # size in bytes of the disk that fills
 
 
 @cache
 def fitted(width: int) -> Any:
-    """A classifier with that many features, all of its weights equal to the width."""
+    """Return a classifier with this many features; all of its weights are equal to the width."""
     X = np.random.default_rng(0).normal(size=(6, width))
     svm = mm.MulticlassSVC(tol=0.5).fit(X, [0, 1, 2] * 2)
     svm.adopt(svm.model_, np.full_like(svm.w_, width))
@@ -71,7 +72,7 @@ def convert_text(folder: Path) -> None:
 
 
 def check_model(folder: Path) -> None:
-    """The file is one of those that were saved."""
+    """Check that the file is one of the saved models, not a mixture of two."""
     found = mm.load(folder / "model")
     if not (found.w_ == found.n_features_in_).all():
         raise Find("a model file is a mixture of two")
@@ -85,7 +86,7 @@ def check_rows(folder: Path) -> None:
 
 
 def checkpointed(folder: Path, **given: Any) -> Any:
-    """A fit of a few steps, each of which writes a checkpoint; it goes on from the last."""
+    """Return a fit that writes a checkpoint after each step and resumes from the last checkpoint."""
     X = np.random.default_rng(0).normal(size=(40, 6))
     svm = mm.StructuralSVM(models.Multiclass(), solver="sda", tol=1e-6, max_passes=10**6)
     asked = {"checkpoint": folder / "fit", "checkpoint_every": 1e-9, "resume": True}
@@ -99,7 +100,7 @@ def keep_fitting(folder: Path) -> None:
 
 
 def check_checkpoint(folder: Path) -> None:
-    """What is there, if anything, leads to the optimum."""
+    """Check that training reaches the optimum from the checkpoint, or from none if there is no file."""
     if not checkpointed(folder).certificate_.converged:
         raise Find("a checkpoint does not lead to the optimum")
 
@@ -121,7 +122,7 @@ KILLED: dict[str, tuple[Callable, Callable, Callable]] = {
 
 
 def killed(rng: Generator) -> str:
-    """A process that writes over what is there, again and again, and is killed."""
+    """Kill a process that overwrites a file or a data set again and again, and check the result."""
     name = pick(rng, sorted(KILLED))
     _, check, write = KILLED[name]
     folder = workshop("disk") / "killed"
@@ -131,8 +132,8 @@ def killed(rng: Generator) -> str:
     command = [sys.executable, "-m", "fuzz.disk", "--victim", name, str(folder)]
     victim = subprocess.Popen(command, stdout=subprocess.PIPE)
     assert victim.stdout is not None
-    victim.stdout.readline()  # it has begun
-    for _ in range(int(rng.integers(1, 4))):  # look in while it writes, too
+    victim.stdout.readline()  # wait until it has begun
+    for _ in range(int(rng.integers(1, 4))):  # sleep once or more often before the kill
         time.sleep(float(rng.exponential(0.02)))
     os.kill(victim.pid, signal.SIGKILL)
     victim.wait()
@@ -151,7 +152,7 @@ def killed(rng: Generator) -> str:
 
 
 def be_victim(name: str, folder: str) -> None:
-    """What the killed process runs."""
+    """Write until killed; this is the main function of the process to kill."""
     fitted(5)
     print("begun", flush=True)
     KILLED[name][0](Path(folder))
@@ -162,7 +163,7 @@ def be_victim(name: str, folder: str) -> None:
 
 @cache
 def small_disk() -> Path | None:
-    """A disk that fills quickly, or None where none can be made."""
+    """Return a small disk that fills quickly, or None if none can be mounted."""
     folder = workshop("disk") / "disk"
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={SMALL}", "none", str(folder)]
@@ -184,7 +185,7 @@ def full_shards(folder: Path, rng: Generator) -> None:
 
 
 def full_scratch(folder: Path, rng: Generator) -> None:
-    """As long as the disk has space."""
+    """Append to an array until the disk is full or 40 times."""
     array = ScratchArray(pick(rng, [np.uint8, np.float64, PlaneFile.PLANE]), folder)
     for _ in range(40):
         array.append(np.ones(int(rng.integers(1, 4000)), array.dtype))
@@ -192,7 +193,7 @@ def full_scratch(folder: Path, rng: Generator) -> None:
 
 
 def full_stream(folder: Path, rng: Generator) -> None:
-    """A fit that spills its multipliers."""
+    """Run a fit that spills its multipliers to the disk."""
     X = rng.normal(size=(600, 3))
     Y = rng.integers(3, size=600)
     solver = solvers.Streaming(cache_bytes=20_000, scratch=folder, passes=1, verify=False)
@@ -202,7 +203,7 @@ def full_stream(folder: Path, rng: Generator) -> None:
 
 
 def full_checkpoint(folder: Path, rng: Generator) -> None:
-    """Training goes on without its checkpoint."""
+    """Check that training goes on without a checkpoint, with a warning that names the reason."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         check_checkpoint(folder)
@@ -247,13 +248,13 @@ def full(rng: Generator) -> str:
 
 
 def free_bytes(folder: Path) -> int:
-    """Free bytes on the disk of a folder."""
+    """The number of free bytes on the disk of a folder."""
     disk = os.statvfs(folder)
     return max(0, disk.f_bavail * disk.f_frsize)
 
 
 def attempt(rng: Generator) -> str:
-    """A kill, or a full disk; a kill takes as long as many of the others."""
+    """Try a kill or a full disk; kills are rare because each takes as long as many full disks."""
     return killed(rng) if rng.random() < 0.05 else full(rng)
 
 

@@ -1,7 +1,11 @@
-"""The problems of ``fuzz.problems`` with numbers of any size: features, C, weights, costs, tolerances.
+"""The problems of ``fuzz.problems`` with numbers of any size: features, C, weights, costs,
+tolerances.
 
-Promise: a ValueError in words, or a certificate that is finite and true, or the status "numerical trouble".
-Never a bound that is not finite and yet converged, never another exception or warning, never a hang.
+The library promises one of three outcomes: a ValueError with a clear message, a certificate that is
+finite
+and true, or the status "numerical trouble". It never claims convergence if a bound is not finite,
+never
+raises another exception or warning, and never hangs.
 
     python -m fuzz.extremes --seconds 600 --seed 1
 """
@@ -22,30 +26,30 @@ from maxmargin.problem import Certificate
 from reference.hostile import Hostile, random_problem, spoilt
 
 PACKAGE = str(Path(maxmargin.__file__).parent)
-WIDTHS = (5, 40, 100, 300)  # orders of ten, up and down
+WIDTHS = (5, 40, 100, 300)  # ranges of decimal exponents, from -width to width
 FEATURES = [kind for kind in KINDS if kind != "grammar"]
-SUBNORMAL = 1e-310  # numbers below have few digits
+SUBNORMAL = 1e-310  # a tolerance: smaller numbers have few digits
 REGULARIZED = (
     "matrix",
     "free",
-)  # judged by the laws only: their inverses are those of a small range
+)  # not compared with P(w): their inverses have a small range
 
 
 def power(rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
-    """Random powers of ten."""
+    """Draw random powers of ten."""
     width = float(rng.choice(WIDTHS))
     return 10.0 ** rng.uniform(-width, width, size=shape)
 
 
 def scaled(rng: np.random.Generator, X: np.ndarray) -> np.ndarray:
-    """Features of extreme size: all, each column, each row, or one of them."""
+    """Scale the features to extreme sizes: all of them, or each column, row or entry on its own."""
     which, (n, d) = rng.integers(4), X.shape
     shape = [(), (1, d), (n, 1), (n, d)][which]
     return X * power(rng, shape)
 
 
 def extreme(rng: np.random.Generator, problem: Hostile) -> Hostile:
-    """The problem with numbers of any size."""
+    """Return the problem with numbers of any size."""
     case = problem.case
     with np.errstate(over="ignore", under="ignore"):
         case = spoilt(rng, case, scaled) if rng.random() < 0.7 else case
@@ -64,13 +68,13 @@ def extreme(rng: np.random.Generator, problem: Hostile) -> Hostile:
 
 
 def check_refusal(error: ValueError) -> None:
-    """A refusal comes from the package, not from what it calls."""
+    """Check that the package itself raised the error, and not a library that it calls."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     demand(frame.filename.startswith(PACKAGE), f"raised by {frame.filename}: {error}")
 
 
 def check_truth(problem: Hostile, c: Certificate, w: np.ndarray) -> None:
-    """The primal is not below P(w), nor the dual above it."""
+    """Check that the primal is not below P(w), and the dual not above it."""
     if problem.name.split()[3] in REGULARIZED or problem.form == "kernel":
         return
     with np.errstate(all="ignore"):
@@ -87,7 +91,7 @@ def check_truth(problem: Hostile, c: Certificate, w: np.ndarray) -> None:
 
 
 def check(problem: Hostile, svm: object, warned: bool) -> str:
-    """What came back is true; its status."""
+    """Check that the result is true, and return its status."""
     c, w = svm.certificate_, np.asarray(svm.coef_)  # type: ignore[attr-defined]
     finite = bool(np.isfinite([c.primal, c.dual]).all() and np.isfinite(w).all())
     demand(not np.isnan([c.primal, c.dual, c.gap]).any(), f"NaN: {c}")
@@ -103,7 +107,7 @@ def check(problem: Hostile, svm: object, warned: bool) -> str:
 
 
 def attempt(rng: np.random.Generator) -> str:
-    """One problem."""
+    """Try one problem."""
     problem = extreme(rng, random_problem(rng, tuple(FEATURES)))
     where = f"{problem.name}, C={problem.case.C:.3g}, tol={problem.tol:.3g}"
     if problem.python and not all(np.isfinite(x).all() for x in as_python(problem.case)[1]):

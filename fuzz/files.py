@@ -1,11 +1,16 @@
-"""Data files of the command line that nobody honest wrote: they are read, or refused by name.
+"""Damaged data files for the command line: they are read, or refused with an error that names the
+file.
 
     python -m fuzz.files --seconds 60
 
-Files of every format get strange lines, cuts and bytes, text in columns also templates that are damaged. What
-is read has as many inputs as outputs, is the same in small batches, and is read again as the same outputs
-after it was written; what is refused raises ``ValueError`` with the name of the file, and for what stands
-in a line its number. MAXMARGIN_FUZZ_FORMATS="npz csv" tries these formats only.
+Files of every format get strange lines, cuts and bytes; templates of text columns are damaged, too.
+A file
+that is read gives as many inputs as outputs, the same in small batches as at once. If it is written
+and read
+again, its outputs are the same. A refused file raises ``ValueError``, which names the file and, if
+the
+problem is in a line, the line number. MAXMARGIN_FUZZ_FORMATS="npz csv" restricts the run to these
+formats.
 """
 
 from __future__ import annotations
@@ -76,14 +81,14 @@ MARKS += ["u:", "*:", '%t[0,0,"', '%M[0,0,"^.?a*$"]', "%X[@1,0]", "%x[*1,0]", "\
 
 
 def arrays() -> bytes:
-    """A file of arrays."""
+    """The bytes of an npz file."""
     content = io.BytesIO()
     np.savez(content, X=np.eye(3), y=np.arange(3))
     return content.getvalue()
 
 
 def table() -> bytes:
-    """A Parquet file."""
+    """The bytes of a Parquet file."""
     import pyarrow
     from pyarrow import parquet
 
@@ -94,7 +99,7 @@ def table() -> bytes:
 
 
 def folder_of_shards(rng: Generator) -> Path:
-    """A folder of shards of one kind, of which one file is damaged."""
+    """Write a folder of shards of one kind, and damage one of its files."""
     kind = pick(rng, sorted(SHARDED))
     kept, path = workshop("files") / f"{kind}.kept", workshop("files") / "shards"
     if not kept.exists():
@@ -109,7 +114,7 @@ def folder_of_shards(rng: Generator) -> Path:
 
 
 def attempt(rng: Generator) -> str:
-    """One file of one format, damaged."""
+    """Try one damaged file of one format."""
     name = pick(rng, FORMATS)
     if name == "shards":
         with bounded():
@@ -131,7 +136,7 @@ def attempt(rng: Generator) -> str:
 
 
 def formats() -> list[str]:
-    """All of them, or those of ``MAXMARGIN_FUZZ_FORMATS``; Parquet where pyarrow is installed."""
+    """The formats of ``MAXMARGIN_FUZZ_FORMATS``, or all; Parquet only if pyarrow is installed."""
     named = os.environ.get("MAXMARGIN_FUZZ_FORMATS", "").split()
     there = [] if find_spec("pyarrow") is None else ["parquet"]
     return named or [*sorted(ORIGINALS), "npz", "shards", *there]
@@ -141,14 +146,14 @@ FORMATS = formats()
 
 
 def several(rng: Generator, text: str, words: list[str]) -> str:
-    """A text with some damages, or none."""
+    """Damage a text up to four times."""
     for _ in range(int(rng.integers(0, 5))):
         text = damaged_text(rng, text, words)
     return text
 
 
 def check(path: str, reading: Reading) -> str:
-    """Read it; what came of it."""
+    """Read a file; return the outcome."""
     kept = Reading(**reading.state())
     try:
         if guess_format(path) != reading.format:
@@ -167,21 +172,21 @@ def check(path: str, reading: Reading) -> str:
 
 
 def shown(read: FromFile) -> FromFile:
-    """The outputs as texts."""
+    """Return the data with outputs as texts."""
     return FromFile([], [str(y) for y in read.Y], read.reading)
 
 
 def check_written(path: str, found: FromFile) -> str:
-    """Write it and read it again; the outputs are the same."""
+    """Write the data and read them again: the outputs must be the same."""
     name, reading = found.reading.format, Reading(**found.reading.state())
     if name == "shards":
         shutil.rmtree(f"{path}.again", ignore_errors=True)
     try:
         write_file(found, f"{path}.again", name)
-    except ValueError:  # a task that does not fit the format
+    except ValueError:  # the task does not fit the format
         return "read, not written"
     if name == "conll":
-        reading.label = ""  # it is written last
+        reading.label = ""  # the label is written as the last column
     again = read_file(f"{path}.again", reading)
     if [str(y) for y in again.Y] != [str(y) for y in found.Y]:
         raise Find(f"outputs {found.Y} were written, and {again.Y} read")

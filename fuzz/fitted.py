@@ -86,18 +86,18 @@ KINDS: dict[str, tuple[Callable[[], Any], Any, Any]] = {
 
 
 def fitted() -> Iterator[tuple[str, Any, Any]]:
-    """Name, fitted estimator and inputs."""
+    """Yield the name, the fitted estimator and inputs of each kind."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name, (make, inputs, outputs) in KINDS.items():
             yield name, make().fit(inputs, outputs), inputs
-        # Weights that are mostly zero are written with their places.
+        # Weights that are mostly zero are stored as (index, value) pairs.
         chain = svm(models.Chain()).fit(CHAINS, TAGS)
         yield "Chain, pruned", chain.prune(np.sort(np.abs(chain.coef_))[-2]), CHAINS
 
 
 def asked(estimator: Any, inputs: Any) -> Any:
-    """Its answer for two of the inputs."""
+    """Return the prediction for the first two inputs."""
     few = inputs[:2]
     ask = estimator.predict if hasattr(estimator, "predict") else estimator.decision_function
     return ask(few)

@@ -1,8 +1,11 @@
 """Odd inputs: every estimator, every parameter and argument, every odd value.
 
-Promise: a normal fit, or a ValueError or TypeError whose message names the parameter. Anything else is a
-find: other errors, the core's own words, and a success of which only a RuntimeWarning knew. A masked entry
-never passes. A model in Python sees X and Y as they are: its own errors come through, and are counted apart.
+The library promises a normal fit, or a ValueError or TypeError whose message names the parameter.
+Anything
+else is a find: another error, a message from the bindings of the core, or a fit that gives only a
+RuntimeWarning. Masked entries are always refused. A model in Python gets X and Y unchanged: the
+errors that
+it raises itself come through, and are counted separately.
 """
 
 from __future__ import annotations
@@ -25,12 +28,12 @@ import maxmargin as mm
 from fuzz.common import Find, main
 from maxmargin import models
 
-PLACES = (3, 3)  # rows and columns of the maps of Tree
+PLACES = (3, 3)  # rows and columns of the maps for Tree
 LIMITS = {"max_passes": 3, "max_seconds": 5.0, "random_state": 0}
 
 
 class Steps:
-    """A model in Python: one of three labels for a row."""
+    """A model in Python that predicts one of three labels for a row."""
 
     def initialize(self, X: Any, Y: Any) -> None:
         self.size_joint_feature = 3 * len(np.ravel(X[0]))
@@ -50,11 +53,11 @@ class Steps:
 
 @dataclass
 class Subject:
-    """An estimator with data that it takes; ``data`` are the arguments of fit by name."""
+    """An estimator with valid data; ``data`` holds the arguments of fit by name."""
 
     estimator: Any
     data: dict[str, Any]
-    labels: str = "Y"  # what fit calls the true outputs
+    labels: str = "Y"  # the name that fit gives to the true outputs
 
 
 def rows(rng: np.random.Generator) -> np.ndarray:
@@ -148,7 +151,7 @@ SUBJECTS: dict[str, Callable[[np.random.Generator], Subject]] = {
     "Bags": lambda r: latent(models.Bags(), bags(r)),
 }
 
-# Values that are odd for any parameter.
+# Values that are odd for most parameters.
 ODD: list[Any] = [
     None,
     "",
@@ -193,7 +196,7 @@ ODD: list[Any] = [
 
 
 def masked(good: Any, rng: np.random.Generator) -> Any:
-    """Data with masked entries, where they can have some."""
+    """Return the data with masked entries if they can have some."""
     if isinstance(good, list):
         place = int(rng.integers(len(good)))
         return [masked(item, rng) if k == place else item for k, item in enumerate(good)]
@@ -208,7 +211,7 @@ def masked(good: Any, rng: np.random.Generator) -> Any:
 
 
 def spoiled(good: Any, rng: np.random.Generator) -> Any:
-    """Data in which one part is odd, or which are cut, wrapped or of another kind."""
+    """Return data with one odd part, or data that are cut, wrapped or of another kind."""
     kind = int(rng.integers(11))
     sized = good is not None and hasattr(good, "__len__") and len(good) > 1
     if kind == 0 or not sized:
@@ -219,7 +222,7 @@ def spoiled(good: Any, rng: np.random.Generator) -> Any:
         return [*good, good[0]]
     if kind == 3:
         return np.asarray(good, dtype=object)[None] if not isinstance(good, list) else [good]
-    if kind in (4, 5, 6):  # one item is odd
+    if kind in (4, 5, 6):  # make one item odd
         items = list(good)
         items[int(rng.integers(len(items)))] = ODD[int(rng.integers(len(ODD)))]
         return items
@@ -239,7 +242,7 @@ def spoiled(good: Any, rng: np.random.Generator) -> Any:
 
 
 def weights_like(data: dict[str, Any], name: str, rng: np.random.Generator) -> Any:
-    """Weights that would be right, for a start."""
+    """Return valid weights, which are then spoiled."""
     outputs = next(data[k] for k in ("Y", "y", "margins") if k in data)
     if name == "sample_weight":
         return np.ones(len(outputs))
@@ -249,14 +252,14 @@ def weights_like(data: dict[str, Any], name: str, rng: np.random.Generator) -> A
 
 
 def message_names(error: Exception, name: str) -> bool:
-    """Whether the message names the parameter, or what its entries are called."""
+    """Return whether the message names the parameter, or uses a usual word for its entries."""
     words = {
         "X": r"X|x",
         "Y": r"Y|y|[Ll]abels?|classes|outputs?",
         "y": r"y|Y|[Ll]abels?|classes|target",
     }
     words["y"] += "|y_true|numbers of samples"  # scikit-learn's own words in ``score``
-    words["kernel"] = "kernel|takes 0 positional"  # a function's own error comes through
+    words["kernel"] = "kernel|takes 0 positional"  # errors of a user's function come through
     words |= {"loss": "loss|costs?", "margins": "margins|y", "hinge": "hinge|formulation"}
     words |= {"model": "model|Latent|Kernel", "sample_weight": "sample_weight|sample_weights"}
     text = str(error)
@@ -264,11 +267,11 @@ def message_names(error: Exception, name: str) -> bool:
 
 
 def judge(call: Callable[[], Any], name: str, shown: str) -> str:
-    """Run; "taken" or "refused", or raise what was found."""
+    """Run the call; return "taken" or "refused", or raise a Find."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", RuntimeWarning)
-            # scikit-learn's look at labels that are floats
+            # scikit-learn gives this warning when it checks labels that are floats.
             warnings.filterwarnings("ignore", "invalid value encountered in cast", RuntimeWarning)
             warnings.simplefilter("ignore", ConvergenceWarning)
             warnings.simplefilter("ignore", UserWarning)
@@ -287,7 +290,7 @@ def judge(call: Callable[[], Any], name: str, shown: str) -> str:
 
 
 def of_parameter(subject: Subject, rng: np.random.Generator) -> tuple[Callable[[], Any], str, Any]:
-    """A parameter of the estimator or of its model is odd."""
+    """Make one parameter of the estimator or of its model odd."""
     own = [k for k in subject.estimator.get_params(deep=False) if k not in LIMITS]
     inner = getattr(subject.estimator, "model", None)
     deep = (
@@ -311,7 +314,7 @@ def of_parameter(subject: Subject, rng: np.random.Generator) -> tuple[Callable[[
 
 
 def of_data(subject: Subject, rng: np.random.Generator) -> tuple[Callable[[], Any], str, Any]:
-    """An argument of fit is odd."""
+    """Make one argument of fit odd."""
     name = str(rng.choice(list(subject.data)))
     good = subject.data[name]
     if name in ("sample_weight", "node_weight") and good is None:
@@ -322,7 +325,7 @@ def of_data(subject: Subject, rng: np.random.Generator) -> tuple[Callable[[], An
 
 
 def of_use(subject: Subject, rng: np.random.Generator) -> tuple[Callable[[], Any], str, Any]:
-    """An argument of a method of the fitted estimator is odd."""
+    """Make one argument of a method of the fitted estimator odd."""
     estimator = clone(subject.estimator, safe=False)
     given = {k: v for k, v in subject.data.items() if v is not None}
     with warnings.catch_warnings():
@@ -346,20 +349,20 @@ def of_use(subject: Subject, rng: np.random.Generator) -> tuple[Callable[[], Any
 
 
 def printed(value: Any) -> str:
-    """The value in one short line; a broken matrix cannot be printed."""
+    """Return the value as one short line; of a sparse matrix only the shape, as printing may fail."""
     text = f"{type(value).__name__} {value.shape}" if sp.issparse(value) else str(value)
     return repr(text[:100])
 
 
 def has_mask(value: Any) -> bool:
-    """Whether an entry is masked."""
+    """Return whether any entry is masked."""
     if isinstance(value, list | tuple):
         return any(has_mask(item) for item in value)
     return isinstance(value, np.ma.MaskedArray) and bool(np.ma.getmaskarray(value).any())
 
 
 def attempt(rng: np.random.Generator) -> str:
-    """One estimator with one odd value."""
+    """Try one estimator with one odd value."""
     title = str(rng.choice(list(SUBJECTS)))
     subject = SUBJECTS[title](rng)
     where = [of_parameter, of_data, of_use][int(rng.integers(3))]

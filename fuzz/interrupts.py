@@ -1,7 +1,9 @@
 """Training that is interrupted at a random moment, by Ctrl-C or by its time limit.
 
-Promise: what comes back is a solution with a true certificate (primal and dual recomputed from scratch), or
-Ctrl-C itself, and then an estimator that was fitted before still predicts as it did.
+The library promises a solution with a true certificate (primal and dual are recomputed from
+scratch), or
+KeyboardInterrupt. After KeyboardInterrupt, an estimator that was fitted before predicts as it did
+before.
 
     python -m fuzz.interrupts --seconds 60 --seed 1
 """
@@ -26,12 +28,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from helpers import EVERY
 from reference.python_chain import PythonMulticlass
 
-FEW = 100  # examples
+FEW = 100  # number of examples for solvers that are slow per example
 SUMS = {"sdcd": lambda: "sdcd", "one-slack": lambda: "one-slack", "n-slack": lambda: "n-slack"}
 
 
 def data_of(rng: np.random.Generator, kind: str) -> tuple[Any, Any, Any]:
-    """A model with data on which a fit takes some ten milliseconds."""
+    """Draw a model with data on which a fit takes some ten milliseconds."""
     seed = int(rng.integers(2**31))
     if kind == "chain":
         X, Y = random_chains(int(rng.integers(50, 400)), 6, 8, max_length=12, random_state=seed)
@@ -44,7 +46,7 @@ def data_of(rng: np.random.Generator, kind: str) -> tuple[Any, Any, Any]:
 
 
 def estimator(rng: np.random.Generator) -> tuple[str, Any, Any, Any]:
-    """A random estimator with its data, and what it is called."""
+    """Draw a random estimator with its data; return its name first."""
     kind = str(rng.choice(["chain", "multiclass", "own"]))
     model, X, Y = data_of(rng, kind)
     hinge = "sum" if kind != "own" and rng.random() < 0.2 else "max"
@@ -52,7 +54,7 @@ def estimator(rng: np.random.Generator) -> tuple[str, Any, Any, Any]:
     if kind == "chain" and hinge == "max":
         pool = pool | {"gdmm": solvers.Gdmm}
     solver = str(rng.choice(sorted(pool)))
-    if getattr(pool[solver](), "batch", 0) == 1:  # a quadratic program after every example
+    if getattr(pool[solver](), "batch", 0) == 1:  # solves a quadratic program after every example
         X, Y = X[:FEW], Y[:FEW]
     svm = mm.StructuralSVM(
         model,
@@ -68,7 +70,7 @@ def estimator(rng: np.random.Generator) -> tuple[str, Any, Any, Any]:
 
 
 def check(svm: Any, X: Any, Y: Any) -> None:
-    """The certificate is true, whatever ended training."""
+    """Check that the certificate is true, however training ended."""
     reported, again = svm.certificate_, mm.certify(svm, X, Y)
     if not np.isfinite(svm.coef_).all():
         raise Find("weights that are not finite")
@@ -88,7 +90,7 @@ def attempt(rng: np.random.Generator) -> str:
         check(svm, X, Y)
         return f"{svm.certificate_.status}: {name}"
     before = None
-    if rng.random() < 0.3:  # a refit
+    if rng.random() < 0.3:  # fit twice: the second fit is interrupted
         before = svm.set_params(max_passes=2).fit(X, Y).predict(X)
         warm = bool(rng.random() < 0.5) and svm.solver_ != "subgradient"  # which has no warm start
         svm.set_params(max_passes=200, warm_start=warm)

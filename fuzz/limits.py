@@ -1,4 +1,4 @@
-"""Bounds for one case: memory, warnings, and a folder in memory for its files."""
+"""Limits for one case: memory, warnings, and a folder in memory for its files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GIGABYTE = 2**30
 
 
 def address_space() -> int:
-    """Bytes of addresses that this process has, or none where the system does not say."""
+    """The size in bytes of this process's address space, or 0 if the system does not tell."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
     except OSError:
@@ -27,7 +27,10 @@ def address_space() -> int:
 
 @contextmanager
 def bounded(extra: int = GIGABYTE) -> Iterator[None]:
-    """At most this much more memory; what needs more gets a MemoryError. Warnings are ignored."""
+    """Limit additional memory to this many bytes, and ignore warnings.
+
+    Code that needs more memory gets a MemoryError.
+    """
     present = address_space()
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     with warnings.catch_warnings():
@@ -42,7 +45,7 @@ def bounded(extra: int = GIGABYTE) -> Iterator[None]:
 
 @cache
 def workshop(name: str) -> Path:
-    """A folder for the files of a fuzzer, in memory where there is such a disk; gone at the end."""
+    """Create a folder for the files of a fuzzer, in memory if /dev/shm exists; it is removed at exit."""
     shared = Path("/dev/shm")
     folder = tempfile.mkdtemp(
         prefix=f"maxmargin-fuzz-{name}-", dir=shared if shared.is_dir() else None
@@ -52,7 +55,7 @@ def workshop(name: str) -> Path:
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An error, and what it was made of."""
+    """Yield an error, then its cause or context, and so on."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__

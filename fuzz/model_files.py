@@ -1,9 +1,13 @@
-"""Model files that nobody honest wrote: ``mm.load`` gives an estimator that predicts, or ``ModelFileError``.
+"""Damaged model files: ``mm.load`` returns an estimator that predicts, or raises
+``ModelFileError``.
 
     python -m fuzz.model_files --seconds 60
 
-Valid files of every kind of model are changed in their structure (types, sizes, depth, huge numbers, NaN,
-names, swapped arrays) and mostly get a right checksum again; some are cut or flipped byte by byte.
+The fuzzer changes the structure of valid files of every kind of model: types, sizes, depth, huge
+numbers,
+NaN, names, swapped arrays. Most changed files get a correct checksum. Other files are cut, or have
+flipped
+bits.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ Generator = np.random.Generator
 
 @cache
 def originals() -> list[tuple[str, dict, dict, Any]]:
-    """Name, header, arrays and inputs of each kind."""
+    """The name, header, arrays and inputs of each kind of model."""
     found = []
     for name, estimator, inputs in fitted():
         path = workshop("model_files") / "original"
@@ -44,7 +48,7 @@ def originals() -> list[tuple[str, dict, dict, Any]]:
 
 
 def content(header: str, arrays: dict[str, np.ndarray], **changes: str) -> bytes:
-    """The bytes of a file with this header, with a right checksum unless asked otherwise."""
+    """Return the bytes of a file with this header; the checksum is correct unless ``changes`` sets it."""
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     metadata = {"format": model_file.MODEL, "version": "1", "header": header}
     metadata["sha256"] = model_file.digest(arrays, header)
@@ -52,7 +56,7 @@ def content(header: str, arrays: dict[str, np.ndarray], **changes: str) -> bytes
 
 
 def damaged_arrays(rng: Generator, arrays: dict, other: dict) -> dict:
-    """Arrays changed, dropped, renamed, exchanged, or with one too many."""
+    """Change, drop, rename, exchange or add arrays."""
     arrays, name, kind = dict(arrays), pick(rng, sorted(arrays)), int(rng.integers(6))
     if kind == 0:
         del arrays[name]
@@ -71,7 +75,7 @@ def damaged_arrays(rng: Generator, arrays: dict, other: dict) -> dict:
 
 
 def damaged_frame(rng: Generator, data: bytes) -> bytes:
-    """The outer header, of safetensors, with other types, shapes and offsets."""
+    """Damage the outer header, written by safetensors: its types, shapes and offsets."""
     size = struct.unpack("<Q", data[:8])[0]
     frame = data[8 : 8 + size].decode()
     for _ in range(int(rng.integers(1, 3))):
@@ -89,7 +93,7 @@ def damaged_frame(rng: Generator, data: bytes) -> bytes:
 
 
 def made(rng: Generator) -> tuple[str, bytes, Any]:
-    """What was done to which kind of model, the file, and inputs for its model."""
+    """Make one file; return what was done to which kind of model, the bytes, and inputs for the model."""
     name, header, arrays, inputs = pick(rng, originals())
     other = pick(rng, originals())
     kind = rng.random()
@@ -114,7 +118,7 @@ def made(rng: Generator) -> tuple[str, bytes, Any]:
 
 
 def attempt(rng: Generator) -> str:
-    """One file."""
+    """Try one file."""
     try:
         what, data, inputs = made(rng)
     except UnicodeEncodeError:  # a lone surrogate, which no file can hold

@@ -1,4 +1,4 @@
-"""Damage to JSON values, arrays, texts and bytes, as a person with bad intentions would do it."""
+"""Damage JSON values, arrays, texts and bytes, as an attacker would."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ JUNK: list[Any] = [
 
 
 def pick(rng: Generator, items: Any) -> Any:
-    """One of them."""
+    """Return one of the items."""
     return items[int(rng.integers(len(items)))]
 
 
 def places(value: Any, path: tuple = ()) -> list[tuple]:
-    """Every place inside a JSON value."""
+    """Return the paths to all places inside a JSON value."""
     found = [path]
     items = value.items() if isinstance(value, dict) else ()
     for key, item in enumerate(value) if isinstance(value, list) else items:
@@ -83,14 +83,14 @@ def places(value: Any, path: tuple = ()) -> list[tuple]:
 
 
 def at(value: Any, path: tuple) -> Any:
-    """The value at a place."""
+    """Return the value at a place."""
     for key in path:
         value = value[key]
     return value
 
 
 def damaged_value(rng: Generator, value: Any, others: Any = ()) -> Any:
-    """A JSON value with one place changed: junk, something from elsewhere, removed, doubled, nudged."""
+    """Change one place of a JSON value: junk, a value from elsewhere, removed, repeated or nudged."""
     value = copy.deepcopy(value)
     place = pick(rng, places(value))
     if not place:
@@ -117,7 +117,7 @@ def damaged_value(rng: Generator, value: Any, others: Any = ()) -> Any:
 
 
 def damaged_json(rng: Generator, text: str) -> str:
-    """JSON text that is hard to parse: depth, names that appear twice, huge numbers, cuts."""
+    """Make JSON text that is hard to parse: depth, duplicate names, huge numbers, cuts."""
     cut = int(rng.integers(len(text) + 1))
     kind = int(rng.integers(6))
     if kind == 0:
@@ -135,12 +135,12 @@ def damaged_json(rng: Generator, text: str) -> str:
 
 
 def dumps(value: Any) -> str:
-    """JSON text of any value, with NaN where there is one."""
+    """Return the JSON text of a value; NaN is written as NaN."""
     return json.dumps(value, sort_keys=True)
 
 
 def damaged_array(rng: Generator, array: np.ndarray) -> np.ndarray:
-    """An array of another type, shape or length, or with numbers that do not belong there."""
+    """Return an array of another type, shape or length, or with strange or permuted numbers."""
     kind = int(rng.integers(7))
     with np.errstate(all="ignore"):
         if kind == 0:
@@ -167,7 +167,7 @@ def damaged_array(rng: Generator, array: np.ndarray) -> np.ndarray:
 
 
 def damaged_bytes(rng: Generator, data: bytes) -> bytes:
-    """Bytes flipped, cut, doubled, put in or replaced."""
+    """Flip, cut, double, insert or replace bytes."""
     content, kind = bytearray(data), int(rng.integers(6))
     spot = int(rng.integers(len(content) + 1))
     if kind == 0 or not content:
@@ -187,7 +187,7 @@ def damaged_bytes(rng: Generator, data: bytes) -> bytes:
 
 
 def damaged_text(rng: Generator, text: str, words: list[str]) -> str:
-    """Text with lines or words changed, and strange ones put in."""
+    """Change lines or words of a text, and insert strange ones."""
     kind = int(rng.integers(5))
     if kind == 0:
         return "".join(pick(rng, words) for _ in range(int(rng.integers(1, 30))))

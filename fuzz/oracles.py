@@ -1,14 +1,20 @@
-"""Models in Python whose oracles lie or break, with every solver that takes them.
+"""Models in Python whose oracles lie or break, with every solver that accepts such models.
 
-Promise: a truthful result, or an OracleError, a ValueError, a TypeError, or the user's own exception
-unchanged. A result is truthful if its primal is no less than P(w) by brute force over all outputs, and its
-dual no more than the optimum.
+The library promises a truthful result, or an OracleError, a ValueError, a TypeError, or the user's
+own
+exception unchanged. A result is truthful if its primal is at least P(w), computed by brute force
+over all
+outputs, and its dual is at most the optimum.
 
-Lies that cannot be caught are counted apart ("believed"): a wrong answer differs from a right one only by a
-better output that the library has seen, and it sees few. An oracle that is wrong at some examples, for some
-outputs or at some w only may go unseen; so may one whose ``inference`` lies along with it. Of the lies below
-these are "sometimes", "later", "random" and "loss alone" (right wherever the loss is larger than the scores);
-all others must be caught.
+Lies that cannot be caught are counted as "believed". The library notices a wrong answer only if it
+has seen
+a better output, and it sees few outputs. So it may miss an oracle that is wrong only for some
+examples, some
+outputs or some w, or one whose ``inference`` tells the same lie. Among the lies below these are
+"sometimes",
+"later", "random" and "loss alone" (right if the loss is larger than the scores). All other lies
+must be
+caught.
 """
 
 from __future__ import annotations
@@ -24,15 +30,15 @@ import maxmargin as mm
 from fuzz.common import Find, main
 from maxmargin import solvers
 
-K = 4  # labels
+K = 4  # number of labels
 
 
 class OwnError(Exception):
-    """What a user's model may raise."""
+    """An exception that a user's model raises."""
 
 
 class Honest:
-    """One of K labels for a row of features, with a cost matrix."""
+    """An honest model: it predicts one of K labels for a row of features, with a cost matrix."""
 
     def __init__(self, costs: np.ndarray, lie: str = "", number: float = 1.0):
         self.costs, self.lie, self.number = costs, lie, number
@@ -58,7 +64,7 @@ class Honest:
 
 
 class Liar(Honest):
-    """The same with a lie in its oracle."""
+    """An honest model but for the lie in its oracle."""
 
     def loss_augmented_inference(self, x: Any, y: int, w: np.ndarray) -> Any:
         self.calls += 1
@@ -67,7 +73,7 @@ class Liar(Honest):
 
 
 class Batched(Liar):
-    """The lie through the batch form, which has lies of its own."""
+    """A model that lies through the batch form of the oracle; some lies exist only there."""
 
     def batch_loss_augmented_inference(self, X: Any, Y: Any, w: np.ndarray) -> Any:
         found = [self.loss_augmented_inference(x, y, w) for x, y in zip(X, Y, strict=True)]
@@ -83,7 +89,7 @@ class Batched(Liar):
 
 
 class BadFeatures(Honest):
-    """Joint features that break."""
+    """A model whose joint features are broken."""
 
     def joint_feature(self, x: Any, y: Any) -> Any:
         psi = super().joint_feature(x, y)
@@ -93,7 +99,7 @@ class BadFeatures(Honest):
 
 
 class BadLoss(Honest):
-    """Losses that break."""
+    """A model whose losses are broken."""
 
     def loss(self, y: int, y_hat: int) -> Any:
         right = super().loss(y, y_hat)
@@ -146,14 +152,14 @@ SOLVERS: list[Any] = [
 
 
 def slacks_of(model: Honest, X: np.ndarray, Y: list[int], w: np.ndarray) -> np.ndarray:
-    """xi_i(w) over all labels, with the honest costs and features."""
+    """Return xi_i(w) over all labels, with the honest costs and features."""
     scores = X @ w.reshape(K, -1).T
     rows = np.arange(len(Y))
     return (scores - scores[rows, Y][:, None] + model.costs[Y]).max(axis=1)
 
 
 def check_truth(svm: Any, model: Honest, X: np.ndarray, Y: list[int]) -> None:
-    """The bounds by brute force: P(w), and a reference that no dual exceeds."""
+    """Check the bounds: primal against P(w) by brute force, and dual against the optimum."""
     w, certificate = svm.coef_, svm.certificate_
     primal = 0.5 * w @ w + svm.C * slacks_of(model, X, Y, w).sum()
     if certificate.exact and certificate.primal < primal * (1 - 1e-6) - 1e-9:
@@ -169,7 +175,7 @@ def check_truth(svm: Any, model: Honest, X: np.ndarray, Y: list[int]) -> None:
 
 
 def liar(rng: np.random.Generator, costs: np.ndarray) -> Honest:
-    """A model with a lie, or an honest one."""
+    """Draw a model with a lie; a few are honest."""
     number = float(rng.integers(1, 80))
     kind = int(rng.integers(5))
     if kind == 0:
@@ -183,7 +189,7 @@ def liar(rng: np.random.Generator, costs: np.ndarray) -> Honest:
 
 
 def attempt(rng: np.random.Generator) -> str:
-    """One model, one solver."""
+    """Try one model with one solver."""
     n = int(rng.integers(8, 30))
     X, Y = rng.normal(size=(n, 3)), (np.arange(n) % K).tolist()
     costs = rng.uniform(0.5, 2.0, size=(K, K)) * (1 - np.eye(K))

@@ -1,12 +1,12 @@
 """Random tiny problems of every model, solver, formulation and regulariser, with degenerate data.
 
-Promises, compared with the enumeration of all outputs:
+The library promises the following, compared with the enumeration of all outputs:
 
-    primal = P(coef_) by definition, or above it where the argmax is a search
-    the multipliers are feasible, and dual = D(a) by definition: no optimum is below it
+    primal = P(coef_) by definition, or above it if the argmax is a search
+    the multipliers are feasible, and dual = D(a) by definition, so no optimum is below it
     dual <= optimum <= primal by the dense QP, for a tenth of the problems
-    converged means a finite gap of at most tol; a fit that has not converged warns; nothing else does
-    the history of an ascent never falls, and budgets hold
+    converged means a finite gap of at most tol; only a fit that has not converged warns about it
+    the dual of an ascent never falls, and budgets hold
 
     python -m fuzz.problems --seconds 600 --seed 1
 """
@@ -48,25 +48,29 @@ KINDS = (
     "kernel-binary",
     "kernel-chain",
 )
-ROUNDING = 1e-9  # of the size of what is added up in a bound
-SECONDS, GRACE = 2.0, 20.0  # of a fit, and what a busy machine may add
-JUDGED = 40  # iterations of the dense QP: one that needs more is not precise enough to judge
-# Many short steps in place of few long ones: budgets are looked at between steps.
+ROUNDING = 1e-9  # relative to the sum of the absolute values of the terms of a bound
+SECONDS, GRACE = 2.0, 20.0  # time limit of a fit; extra time on a busy machine
+# most iterations of the dense QP; a problem that needs more is not solved precisely enough
+JUDGED = 40
+# Use many short steps in place of few long ones, because budgets are checked between steps.
 QUICK = {"fasole": solvers.Fasole(max_sweeps=30), "n-slack": solvers.NSlack(max_sweeps=30)}
-ASCENTS = ("sda", "sdm", "fasole", "n-slack")  # D never falls
+ASCENTS = ("sda", "sdm", "fasole", "n-slack")  # solvers whose running dual never falls
 
 
 def demand(holds: bool, what: str) -> None:
-    """Report a broken promise."""
+    """Raise a Find if a promise is broken."""
     if not holds:
         raise Find(what)
 
 
 def fitted(problem: Hostile) -> tuple[Any, bool]:
-    """The estimator after fit, and whether it warned; any warning but one on convergence is an error."""
+    """Fit; return the estimator and whether it warned of convergence.
+
+    Any warning that is not a ConvergenceWarning is an error.
+    """
     case = problem.case
     model, X = as_python(case) if problem.python else (built_in(case), case.X)
-    if problem.form == "kernel":  # with the optimum that the model itself has
+    if problem.form == "kernel":  # a linear kernel has the same optimum as the model
         model = models.Kernel(model, kernel="linear")
     svm = mm.StructuralSVM(
         model,
@@ -84,12 +88,12 @@ def fitted(problem: Hostile) -> tuple[Any, bool]:
         warnings.simplefilter("error")
         warnings.simplefilter("always", ConvergenceWarning)
         svm.fit(X, case.Y, sample_weight=case.sample_weight)
-    # The others say that nothing was learnt, and which C to try.
+    # Other convergence warnings say that nothing was learnt, and suggest a C.
     return svm, any(str(own.message).startswith("not converged") for own in caught)
 
 
 def check_claims(problem: Hostile, svm: Any, warned: bool) -> None:
-    """What the certificate says of itself."""
+    """Check that the parts of the certificate agree with each other."""
     c = svm.certificate_
     total = float(problem.case.budgets.sum())
     demand(c.status != "numerical trouble", f"numerical trouble on moderate numbers: {c}")
@@ -107,7 +111,7 @@ def check_claims(problem: Hostile, svm: Any, warned: bool) -> None:
 
 
 def check_primal(problem: Hostile, svm: Any) -> None:
-    """primal is P(coef_), or above it where the argmax may miss the worst output."""
+    """Check that primal is P(coef_), or above it if the argmax may miss the worst output."""
     c, (value, size) = svm.certificate_, problem.primal(np.asarray(svm.coef_))
     searched = problem.case.kind in ("graph", "multilabel") or problem.case.rescaling == "slack"
     searched |= problem.hinge == "sum" and (problem.python or problem.case.kind == "chain")
@@ -118,14 +122,14 @@ def check_primal(problem: Hostile, svm: Any) -> None:
 
 
 def multipliers_of(problem: Hostile, support: Any) -> np.ndarray | None:
-    """The multipliers over all enumerated outputs, where kept outputs can be read."""
+    """Return the multipliers of all enumerated outputs, or None if the support does not list outputs."""
     case = problem.case
     if support.kind == MARGINALS or case.kind in ("tree", "grammar"):
         return None
     owner, offsets, vectors = problem.planes
     found = np.zeros(len(owner))
     firsts = np.searchsorted(owner, np.arange(len(case.Y)))
-    if isinstance(support.outputs, list):  # planes
+    if isinstance(support.outputs, list):  # the support holds planes
         for i, a, (offset, (index, value)) in zip(
             support.blocks, support.multipliers, support.outputs, strict=True
         ):
@@ -140,7 +144,7 @@ def multipliers_of(problem: Hostile, support: Any) -> np.ndarray | None:
     codes, place = np.asarray(support.outputs).ravel().tolist(), 0
     for i, a in zip(support.blocks, support.multipliers, strict=True):
         length = sizes or len(case.Y[i])
-        y = tuple(codes[place : place + length])  # labels are their own codes here
+        y = tuple(codes[place : place + length])  # here the labels are their own codes
         found[firsts[i] + case.blocks[i].outputs.index(y[0] if sizes else y)] += a
         place += length
     demand(place == len(codes), "outputs are left over")
@@ -148,7 +152,7 @@ def multipliers_of(problem: Hostile, support: Any) -> np.ndarray | None:
 
 
 def check_dual(problem: Hostile, svm: Any) -> None:
-    """The multipliers are feasible and give the dual."""
+    """Check that the multipliers are feasible and give the dual."""
     a = multipliers_of(problem, svm.support_)
     c, (value, size) = svm.certificate_, problem.primal(np.asarray(svm.coef_))
     if not c.relaxed:
@@ -176,7 +180,7 @@ def check_dual(problem: Hostile, svm: Any) -> None:
 
 
 def check_history(problem: Hostile, svm: Any) -> None:
-    """D of an ascent never falls; certified bounds only get better."""
+    """Check the history: the dual of an ascent never falls, and certified bounds only improve."""
     history, c = svm.history_, svm.certificate_
     demand(np.isfinite(history["dual"]).all(), f"dual of steps: {history['dual']}")
     demand(not np.isnan(history["estimate"]).any(), f"estimate of steps: {history['estimate']}")
@@ -191,7 +195,7 @@ def check_history(problem: Hostile, svm: Any) -> None:
 
 
 def check_optimum(problem: Hostile, svm: Any) -> None:
-    """The bracket holds the optimum of the dense QP, if that is precise enough to judge."""
+    """Check that the bounds contain the optimum of the dense QP, if that is precise enough."""
     prior, case = problem.prior, problem.case
     if prior.bound is not None or np.isinf(prior.root).any():
         return
@@ -215,7 +219,7 @@ def check_optimum(problem: Hostile, svm: Any) -> None:
 
 
 def check_again(problem: Hostile, svm: Any) -> None:
-    """``certify`` finds the same bounds."""
+    """Check that ``certify`` finds the same bounds."""
     case = problem.case
     X = as_python(case)[1] if problem.python else case.X
     again, c = mm.certify(svm, X, case.Y, sample_weight=case.sample_weight), svm.certificate_
@@ -225,7 +229,7 @@ def check_again(problem: Hostile, svm: Any) -> None:
 
 
 def attempt(rng: np.random.Generator) -> str:
-    """One problem."""
+    """Try one problem."""
     problem = random_problem(rng, KINDS)
     try:
         svm, warned = fitted(problem)

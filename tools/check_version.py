@@ -14,7 +14,7 @@ PLACES = {
 
 
 def versions() -> dict[str, str]:
-    """The version that each place names; of the changelog the newest."""
+    """Return the version that each place names; for the changelog, the newest version."""
     found = {}
     for name, pattern in PLACES.items():
         match = re.search(pattern, (ROOT / name).read_text(), re.MULTILINE)

@@ -1,14 +1,20 @@
-"""Instructions that kernels of the core take on small data, beside those that are written down.
+"""Count the instructions of the core's kernels on small data, and compare with stored counts.
 
     python tools/count_instructions.py [--write] [--most SHARE] [task ...]
 
-A few rounds or visits run under ``valgrind --tool=callgrind``; what counts is the instructions inside of
-the core's library, without Python, NumPy and the allocator, so that a busy machine, another Python or an
-import changes nothing.
-The seed is fixed: a count that changed means that the code, the compiler or the path of an algorithm did.
-``instructions.json`` holds the counts for each core (instruction set) and compiler; the exit status is 1
-where a count is more than SHARE above its own. Where none is written down for this core and compiler,
-counts are only shown; ``--write`` writes them.
+A few rounds or visits run under ``valgrind --tool=callgrind``. The tool counts only the
+instructions inside
+the library of the core, without Python, NumPy and the allocator. So a busy machine, another version
+of
+Python or an import changes nothing. The seed is fixed: a different count means that the code, the
+compiler
+or the path of an algorithm has changed.
+
+``instructions.json`` holds the counts for each core (instruction set) and compiler. The exit status
+is 1 if
+a count is more than SHARE above the stored count. If there is none for this core and compiler,
+counts are
+only shown; ``--write`` stores them.
 """
 
 from __future__ import annotations
@@ -23,8 +29,8 @@ import tempfile
 from pathlib import Path
 
 STORED = Path(__file__).with_name("instructions.json")
-MOST = 0.1  # more than this above the stored count fails
-# The core alone, without the rest of the package: imports are slow under valgrind.
+MOST = 0.1  # the largest accepted increase; a larger value would hide slow changes
+# Import the core alone, without the rest of the package: imports are slow under valgrind.
 START = """
 import numpy as np
 from maxmargin._core import core
@@ -77,20 +83,20 @@ visits(data, 80)
 
 
 def core_file() -> Path:
-    """The library that Python loads."""
+    """The library of the core that Python loads."""
     from maxmargin._core import core
 
     return Path(core.__file__)
 
 
 def compiler_of(core: Path) -> str:
-    """What the library says of the compiler that made it, or "unknown"."""
+    """Return the name of the compiler as stored in the library, or "unknown"."""
     found = re.search(rb"(GCC: \([^)]*\) [\d.]+|clang version [\d.]+)", core.read_bytes())
     return found[1].decode() if found else "unknown"
 
 
 def count(code: str, core: Path) -> int:
-    """Instructions inside of the core in a process of its own."""
+    """Count the instructions inside the core in a new process."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out"
         tool = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}"]
@@ -101,7 +107,7 @@ def count(code: str, core: Path) -> int:
 
 
 def own_cost(profile: str, library: str) -> int:
-    """The cost of the functions of one library in a profile of callgrind, without what they call."""
+    """Sum the cost of one library's functions in a callgrind profile, without their calls."""
     names: dict[str, str] = {}
     inside, total, skip = False, 0, False
     for line in profile.splitlines():
@@ -113,16 +119,16 @@ def own_cost(profile: str, library: str) -> int:
             number, _, name = line[4:].partition(" ")
             names.setdefault(number, name)
         elif line.startswith("calls="):
-            skip = True  # the next line is what the call cost
+            skip = True  # the next line holds the cost of the call
         elif line[:1].isdigit() or line[:1] in "+-*":
-            cost = line.split()[1:]  # after the place; none where nothing was counted
+            cost = line.split()[1:]  # after the position; empty if nothing was counted
             total += int(cost[0]) if inside and not skip and cost else 0
             skip = False
     return total
 
 
 def judged(counts: dict[str, int], stored: dict[str, int], most: float) -> list[str]:
-    """A line for each task; "MORE" where a count is too far above the stored one."""
+    """Return a line for each task, with "MORE" if a count is too far above the stored one."""
     lines = []
     for task, now in counts.items():
         before = stored.get(task)

@@ -1,6 +1,7 @@
 """Draw the pictures of the site into docs/figures: python tools/draw_figures.py [NAME ...]
 
-Bars come from tables of the benchmarks' pages (a test compares them), curves from fits that are made here.
+Bars show tables of the benchmarks' pages, and a test compares both. Curves show fits that this tool
+runs.
 """
 
 import re
@@ -20,7 +21,7 @@ matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "maxmargin",
 
 
 def table(head: str, page: str = "README.md") -> list[list[str]]:
-    """Rows of the table of a page of the benchmarks whose first line begins like this."""
+    """Return the rows of the table whose first line begins with `head`, on a page of the benchmarks."""
     lines = (ROOT / "benchmarks" / page).read_text().splitlines()
     start = next(k for k, line in enumerate(lines) if line.startswith(head))
     rows = []
@@ -32,12 +33,12 @@ def table(head: str, page: str = "README.md") -> list[list[str]]:
 
 
 def amount(cell: str) -> float:
-    """The first number of a cell."""
+    """Return the first number of a cell."""
     return float(re.search(r"[\d,.]*\d(e[+-]\d+)?", cell).group().replace(",", ""))  # type: ignore[union-attr]
 
 
 def command_line_bars() -> list[tuple[str, float, bool]]:
-    """Training a tagger from a file: name, CPU seconds, whether it is ours."""
+    """Training a tagger from a file: name, CPU seconds, and whether the row is ours."""
     rows = table("| | CPU | passes | F1 | CRFsuite takes |")
     return [
         (f"{re.sub('`', '', row[0])}, F1 {row[3]}", amount(row[1]), "CRFsuite" not in row[0])
@@ -46,19 +47,19 @@ def command_line_bars() -> list[tuple[str, float, bool]]:
 
 
 def footprint_bars(column: int) -> list[tuple[str, float, bool]]:
-    """Figures of the footprint on CoNLL-2000: name, figure, whether it is ours."""
+    """One column of the footprint on CoNLL-2000: name, value, and whether the row is ours."""
     rows = table("| data | learner | CPU of fit |")[:4]
     return [(row[1].strip("`"), amount(row[column]), "CRFsuite" not in row[1]) for row in rows]
 
 
 def many_labels_bars() -> list[tuple[str, float, bool]]:
-    """Microseconds of a position with 4,496 labels: name, figure, whether it is ours."""
+    """Microseconds per position with 4,496 labels: name, value, and whether the row is ours."""
     row = table("| labels | sequences | positions |", "papers/RESULTS.md")[-1]
     return [("our argmax", amount(row[5]), True), ("full Viterbi", amount(row[6]), False)]
 
 
 def draw_bars(ax, bars, title, unit, log=False):
-    """Lying bars with their figures."""
+    """Draw horizontal bars with their values."""
     names = [name for name, _, _ in bars][::-1]
     values = [value for _, value, _ in bars][::-1]
     colors = [OURS if ours else OTHERS for _, _, ours in bars][::-1]
@@ -77,19 +78,19 @@ def draw_bars(ax, bars, title, unit, log=False):
 
 
 def save(figure: Figure, name: str) -> None:
-    """Write a picture without a date in it, so that the same picture is the same file."""
+    """Write a picture without a date, so that redrawing it gives the same file."""
     figure.savefig(FIGURES / name, metadata={"Date": None}, facecolor="white")
 
 
 def tagger():
-    """Seconds to a tagger of CoNLL-2000."""
+    """Draw the CPU seconds that it takes to train a tagger of CoNLL-2000."""
     figure = Figure(figsize=(8, 2.6), layout="constrained")
     draw_bars(figure.subplots(), command_line_bars(), "CPU seconds to train a tagger", "s")
     save(figure, "measured_tagger.svg")
 
 
 def footprint():
-    """Memory, file and latency."""
+    """Draw memory, file size and latency."""
     figure = Figure(figsize=(8, 5.2), layout="constrained")
     titles = {3: ("memory of the fit", "MB"), 4: ("model file", "MB"), 5: ("one sentence", "ms")}
     for ax, (column, (title, unit)) in zip(figure.subplots(3), titles.items(), strict=True):
@@ -98,7 +99,7 @@ def footprint():
 
 
 def many_labels():
-    """A position of a chain with thousands of labels."""
+    """Draw the time per position of a chain with thousands of labels."""
     figure = Figure(figsize=(8, 1.5), layout="constrained")
     title = "microseconds for a position, 4,496 labels (logarithmic)"
     draw_bars(figure.subplots(), many_labels_bars(), title, "us", log=True)
@@ -106,7 +107,10 @@ def many_labels():
 
 
 def bounds_of_each_step(svm, X, Y, C):
-    """Fit, and give passes, P(w) and the dual after each step; the exact passes for P are not counted."""
+    """Fit, and return passes, P(w) and the dual after each step.
+
+    The exact passes that compute P(w) are not counted.
+    """
     import maxmargin as mm
 
     found = []
@@ -124,7 +128,7 @@ def bounds_of_each_step(svm, X, Y, C):
 
 
 def certificate():
-    """Primal and dual of one training, and the optimum between them."""
+    """Draw the primal and the dual of one training run, and the optimum between them."""
     import maxmargin as mm
     from maxmargin import models
     from maxmargin.data.synthetic import words_of_letters
@@ -146,7 +150,7 @@ def certificate():
 
 
 def solvers_race():
-    """The gap of several solvers on the same words."""
+    """Draw the gaps of several solvers on the same words."""
     import maxmargin as mm
     from maxmargin import models
     from maxmargin.data.synthetic import words_of_letters
@@ -167,7 +171,7 @@ def solvers_race():
 
 
 def finish(figure, ax, name):
-    """A legend, no frame above and at the right, and the file."""
+    """Add a legend, remove the frame at the top and on the right, and write the file."""
     ax.legend(frameon=False)
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
@@ -175,7 +179,7 @@ def finish(figure, ax, name):
 
 
 def words():
-    """The picture of the demo."""
+    """Draw the words of the demo."""
     import subprocess
     import tempfile
 

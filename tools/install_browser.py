@@ -1,8 +1,11 @@
-"""Install a browser without a window, for the tests that look at pages; those are skipped without one.
+"""Install a headless browser for the tests that look at pages; without one, these tests are
+skipped.
 
     python tools/install_browser.py
 
-Debian and its kin, as root: other systems say what is missing. Ends with status 0 in either case.
+It works on Debian and related systems, as root. Elsewhere it prints the missing packages. The exit
+status
+is 0 in either case.
 """
 
 import os
@@ -19,7 +22,7 @@ PACKAGES = ("chromium-headless-shell", "chromium")
 
 
 def install() -> bool:
-    """Whether one of the packages could be installed."""
+    """Install one of the packages; return whether that worked."""
     apt = shutil.which("apt-get")
     if apt is None or os.geteuid() != 0:
         return False

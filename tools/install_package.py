@@ -1,6 +1,9 @@
-"""Install the package into this environment, compiled for this machine alone, and say how far it is.
+"""Install the package into this environment, compiled for this machine alone, and show the
+progress.
 
-A line for each file on a terminal (in place), some lines elsewhere; all that was printed if it fails.
+On a terminal, one line shows the current file. Elsewhere a line is printed every few seconds. If
+pip fails,
+its whole output is printed.
 """
 
 import re
@@ -16,11 +19,11 @@ COMMAND = [
 STEP = re.compile(
     r"\[(\d+)/(\d+)\] (?:Building CXX object \S*?/(units/\S+)\.o\b|(Linking|Generating).*)"
 )
-EVERY = 15.0  # seconds between two lines where nothing can be overwritten
+EVERY = 15.0  # seconds between two lines if the output is not a terminal
 
 
 def steps(lines: Iterable[str]) -> Iterator[tuple[int, int, str]]:
-    """What ninja says it has done: its number, of how many, and the file."""
+    """Yield the progress that ninja prints: step number, number of steps, and file."""
     for line in lines:
         if found := STEP.search(line):
             number, all_of_them, file, other = found.groups()
@@ -28,7 +31,7 @@ def steps(lines: Iterable[str]) -> Iterator[tuple[int, int, str]]:
 
 
 def main() -> int:
-    """The exit status of pip."""
+    """Run pip and return its exit status."""
     in_place, began, said = sys.stdout.isatty(), time.monotonic(), -EVERY
     printed: list[str] = []
     print("maxmargin: compiling what changed of the core, for this machine alone", flush=True)

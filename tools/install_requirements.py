@@ -1,8 +1,9 @@
-"""Install what building, linting and testing need, as declared in pyproject.toml, into this environment.
+"""Install the requirements for building, linting and testing, as declared in pyproject.toml.
 
     python tools/install_requirements.py pyproject.toml [EXTRA ...]
 
-A separate step so that the (slow) package build can run without isolation and keep its build folder.
+They go into this environment. This is a separate step so that the (slow) package build can run
+without isolation and keep its build folder.
 """
 
 import re
@@ -12,10 +13,11 @@ from pathlib import Path
 
 
 def declared(text: str, keys: list[str]) -> list[str]:
-    """Requirements of these lists (Python 3.10 has no tomllib)."""
+    """Return the requirements in these lists of pyproject.toml (Python 3.10 has no tomllib)."""
     wanted = []
     for key in keys:
-        # A list ends with its line: the "]" of an extra, as in "pyright[nodejs]", does not.
+        # A list ends with a "]" at the end of a line; the "]" of an extra, as in "pyright[nodejs]",
+        # is not there.
         block = re.search(rf"^{key} = \[(.*?)\]$", text, flags=re.S | re.M)
         if block is None:
             raise SystemExit(f"pyproject.toml has no list named {key!r}")

@@ -1,11 +1,12 @@
-"""What no test executes: functions of the core and of the package, and blocks of three lines in others.
+"""List code that no test executes: whole functions, and blocks of three lines in other functions.
 
-    python tools/never_executed.py build                the core with counters, in build/coverage
-    python tools/never_executed.py run -m "not slow"    pytest with these arguments; adds to the counts
-    python tools/never_executed.py report               what has no count yet
+    python tools/never_executed.py build                build the core with counters, in build/coverage
+    python tools/never_executed.py run -m "not slow"    run pytest with these arguments; adds to the counts
+    python tools/never_executed.py report               list code without a count
 
-A function of a template is executed if one of its instances is. Needs GCC and `pip install coverage`. Do not
-run it with workers (`-n`): they may be ended before their counts are written.
+A function template counts as executed if one of its instances is. The tool needs GCC and
+`pip install coverage`. Do not run pytest with workers (`-n`): they may end before they write their
+counts.
 """
 
 from __future__ import annotations
@@ -25,15 +26,18 @@ from sanitized import ROOT, build
 PLACE = ROOT / "build" / "coverage"
 SITE = PLACE / "site"
 SETTINGS = PLACE / "settings.ini"
-# Flags of its own come last, after those of a build for users.
+# The flags of this tool come last, after the flags of a build for users.
 COMPILE = (
     "<CMAKE_CXX_COMPILER> <DEFINES> <INCLUDES> <FLAGS> -O1 -fno-inline-small-functions --coverage"
 )
-LEAST = 3  # lines of a block that are worth a look
+LEAST = 3  # the smallest number of lines of a block that is listed
 
 
 def prepare() -> None:
-    """Build, and forget earlier counts; every process of Python that starts with these settings counts."""
+    """Build the core with counters, and delete earlier counts.
+
+    Every Python process that starts with these settings is counted.
+    """
     defines = {"CMAKE_CXX_COMPILE_OBJECT": f"{COMPILE} -o <OBJECT> -c <SOURCE>"}
     build(PLACE.name, MAXMARGIN_LEVELS="native", CMAKE_CXX_FLAGS="--coverage", **defines)
     for old in [*PLACE.rglob("*.gcda"), *PLACE.glob("python.*")]:
@@ -46,7 +50,7 @@ def prepare() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Pytest, and all processes that tests start, with counters."""
+    """Run pytest and all processes that tests start, with counters."""
     paths = os.pathsep.join([str(SITE), str(ROOT)])
     added = {"PYTHONPATH": paths, "COVERAGE_PROCESS_START": str(SETTINGS)}
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
@@ -54,14 +58,14 @@ def run(arguments: list[str]) -> int:
 
 
 def plain(name: str) -> str:
-    """The name of a function of C++ without arguments and those of templates."""
+    """Return the name of a C++ function without its arguments and its template arguments."""
     while (shorter := re.sub("<[^<>]*>", "", name)) != name:
         name = shorter
     return name.split("(")[0].split(" ")[-1]
 
 
 def core_counts() -> tuple[set, dict]:
-    """Functions of the core as (file, first line, last line, name), and counts of lines by file."""
+    """Return functions of the core as (file, first line, last line, name), and counts of lines by file."""
     functions: set[tuple] = set()
     lines: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     for notes in PLACE.rglob("*.gcno"):
@@ -82,7 +86,7 @@ def core_counts() -> tuple[set, dict]:
 
 
 def package_counts() -> tuple[set, dict]:
-    """The same of the package."""
+    """Return the same for the Python package."""
     import coverage
 
     counted = coverage.Coverage(config_file=str(SETTINGS))
@@ -94,13 +98,14 @@ def package_counts() -> tuple[set, dict]:
         _, executable, _, missing, _ = counted.analysis2(str(path))
         lines[name] = {line: int(line not in missing) for line in executable}
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef):  # its first line is executed where it is defined
+            # the first line of a function runs when the function is defined
+            if isinstance(node, ast.FunctionDef):
                 functions.add((name, node.body[0].lineno, node.end_lineno, node.name))
     return functions, lines
 
 
 def report(functions: set, lines: dict) -> None:
-    """Print functions and blocks of which no line was executed: calls may have been inlined."""
+    """Print functions and blocks in which no line was executed; calls may have been inlined."""
     idle = []
     for name, first, last, function in sorted(functions):
         inside = [count for line, count in lines[name].items() if first <= line <= last]

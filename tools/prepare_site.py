@@ -1,10 +1,15 @@
-"""Copy the pages of the site to where Sphinx reads them: docs/, the read-me of the benchmarks and others.
+"""Copy the pages of the site to the folder that Sphinx reads: docs/, the README of the benchmarks,
+and others.
 
     python tools/prepare_site.py build/site/source
 
-A link to a file of the repository becomes a link to its page of the site, `examples/x.py` in the text becomes
-a link to its page of the gallery, and what has no page becomes plain text. Examples are copied to folders by
-difficulty, with a title. A file that has not changed is not touched: Sphinx builds what is newer.
+A link to a file of the repository becomes a link to its page of the site, and `examples/x.py` in
+the
+text becomes a link to its page of the gallery. A link to a file without a page becomes plain text.
+Examples
+are copied to folders by difficulty, with a title. Unchanged files are not written again, because
+Sphinx
+rebuilds newer files.
 """
 
 import re
@@ -14,7 +19,7 @@ from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Examples by difficulty: number and title of a level, what it says, and the title of each example.
+# Examples by difficulty: for each level its title and a description, and the title of each example.
 GALLERY = {
     "First steps": (
         "One estimator, a few lines.",
@@ -66,12 +71,12 @@ GALLERY = {
             "cluster": "A cluster whose worker dies",
         },
     ),
-}  # An example that nobody gave a place comes last, under the name of its file.
+}  # An example without a place comes last, under the name of its file.
 for found in sorted((ROOT / "examples").glob("*.py")):
     if not any(found.stem in titles for _, titles in GALLERY.values()):
         GALLERY["Further"][1][found.stem] = found.stem.replace("_", " ").capitalize()
 
-# Files outside of docs/ that have a page.
+# Files outside docs/ that have a page.
 PAGES = {
     "benchmarks/README.md": "measurements.md",
     "CHANGELOG.md": "changelog.md",
@@ -84,7 +89,7 @@ FENCED = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 
 
 def folder_of(example: str) -> str:
-    """The page of an example, below the gallery."""
+    """Return the folder of an example in the gallery."""
     for number, (level, (_, titles)) in enumerate(GALLERY.items(), start=1):
         if example in titles:
             return f"{number}_{level.lower().replace(' ', '_')}"
@@ -92,7 +97,7 @@ def folder_of(example: str) -> str:
 
 
 def page_of(path: str) -> str | None:
-    """The page of a file of the repository, from the top of the site."""
+    """Return the page of a file of the repository, relative to the top of the site."""
     if path.startswith("examples/") and path.endswith(".py"):
         name = PurePosixPath(path).stem
         number = f"{list(dict(order())).index(name):02d}_{name}"
@@ -103,18 +108,18 @@ def page_of(path: str) -> str | None:
 
 
 def order() -> list[tuple[str, str]]:
-    """All examples with their titles, in the order of the gallery."""
+    """Return all examples with their titles, in the order of the gallery."""
     return [pair for _, titles in GALLERY.values() for pair in titles.items()]
 
 
 def relative(target: str, page: str) -> str:
-    """A link from one page to another."""
+    """Return a link from one page to another."""
     up = "../" * (len(PurePosixPath(page).parts) - 1)
     return up + target
 
 
 def rewritten(text: str, source: str, page: str) -> str:
-    """The text of a file of the repository as a page of the site."""
+    """Return the text of a file of the repository as a page of the site."""
 
     def link(match: re.Match[str]) -> str:
         words, target, anchor = match.groups()
@@ -140,7 +145,7 @@ def rewritten(text: str, source: str, page: str) -> str:
 
 
 def example_page(path: Path, title: str) -> str:
-    """A script for the gallery: a title above what its docstring says."""
+    """Return a script for the gallery: its docstring gets a title."""
     head, rest = path.read_text().split('"""', 1)
     words, code = rest.split('"""', 1)
     rule = "=" * len(title)
@@ -149,14 +154,14 @@ def example_page(path: Path, title: str) -> str:
 
 
 def write(path: Path, text: str) -> None:
-    """Write what has changed."""
+    """Write a file if its text has changed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
 
 
 def copy_gallery(target: Path) -> None:
-    """The examples, and the headings of their levels."""
+    """Copy the examples, and write the headings of their levels."""
     names = [name for name, _ in order()]
     write(
         target / "GALLERY_HEADER.rst",
@@ -171,7 +176,7 @@ def copy_gallery(target: Path) -> None:
 
 
 def main(target: Path) -> None:
-    """Fill the folder."""
+    """Fill the folder with all pages."""
     copied = {f"docs/{path.relative_to(ROOT / 'docs')}": str(path.relative_to(ROOT / "docs"))
               for path in (ROOT / "docs").rglob("*.md")}  # fmt: skip
     outside = {name: page for name, page in PAGES.items() if name != "README.md"}

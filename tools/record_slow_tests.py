@@ -1,10 +1,14 @@
-"""Write down which tests are slow: ``tests/slow.txt``, which `make check` leaves out.
+"""Record the slow tests in ``tests/slow.txt``, which `make check` leaves out.
 
     python tools/record_slow_tests.py [pytest options]
 
-Runs the suite in one process and keeps the names of what took more than LIMIT seconds of CPU time, children
-included; a test of which every case did stands there without its cases. Folders and files that are slow as a
-whole are listed in ``tests/tiers.py``. What was recorded before of tests that do not run stays.
+The tool runs the suite in one process. It records tests and cases that took more than LIMIT seconds
+of CPU
+time, children included. If all cases of a test are slow, it records the test without its cases.
+Folders and
+files that are slow as a whole are listed in ``tests/tiers.py``. Earlier records of tests that do
+not run
+this time are kept.
 """
 
 from __future__ import annotations
@@ -23,19 +27,19 @@ NAMES = ROOT / "tests/slow.txt"
 
 
 def cpu_seconds() -> float:
-    """Of this process and of those it has waited for."""
+    """CPU seconds of this process and of all children it has waited for."""
     return sum(os.times()[:4])
 
 
 class Stopwatch:
-    """A plugin that times each test."""
+    """A pytest plugin that times each test."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
-        """From its fixtures to their end."""
+        """Time a test from the start of its fixtures to their end."""
         before = cpu_seconds()
         answer = yield
         self.seconds[item.nodeid] = cpu_seconds() - before
@@ -43,19 +47,19 @@ class Stopwatch:
 
 
 def family_of(name: str) -> str:
-    """The test without its case."""
+    """Return the name of a test without its case."""
     return name.split("[")[0]
 
 
 def slow_names(seconds: dict[str, float], limit: float = LIMIT) -> set[str]:
-    """Tests and cases above the limit; the test alone where all of its cases are."""
+    """Return tests and cases above the limit; a test without its cases if all of them are slow."""
     fast = {family_of(name) for name, spent in seconds.items() if spent <= limit}
     slow = (name for name, spent in seconds.items() if spent > limit)
     return {name if family_of(name) in fast else family_of(name) for name in slow}
 
 
 def merged(known: set[str], seconds: dict[str, float]) -> list[str]:
-    """What was recorded before of other tests, and what is slow now."""
+    """Merge earlier records of other tests with the tests that are slow now."""
     met = {family_of(name) for name in seconds} | set(seconds)
     others = {name for name in known if name not in met and family_of(name) not in met}
     return sorted(others | slow_names(seconds))

@@ -1,4 +1,4 @@
-"""Every pass that runs with several threads, once: for a run under the thread sanitizer."""
+"""Run every pass that uses several threads once, for the thread sanitizer."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def fitted(model: object, X: object, Y: object, **options: object) -> None:
 
 
 def probabilities(X: object, Y: object) -> None:
-    """Sums over all outputs, by several threads."""
+    """Run the solvers of the log loss, which sum over all outputs, with several threads."""
     for solver in ("exponentiated", "lbfgs"):
         crf = mm.CRF(models.Chain(), n_jobs=4, max_passes=8, random_state=0, solver=solver)
         crf.fit(X, Y).predict_marginals(X)
 
 
 def hidden(X: object, Y: list[np.ndarray]) -> None:
-    """Labels that are not known are completed by several threads."""
+    """Complete unknown labels with several threads."""
     partly = [[None if t % 3 == 0 else int(label) for t, label in enumerate(y)] for y in Y]
     mm.LatentSVM(models.Chain(), n_jobs=4, max_passes=8, random_state=0).fit(X, partly)
 
 
 def attributes() -> None:
-    """Names are looked up, and learnt, by several threads."""
+    """Learn and look up attribute names with several threads."""
     X = [[[f"w{(i + t) * k % 977}" for k in range(20)] for t in range(20)] for i in range(200)]
     encoder = AttributeEncoder(sequences=True, n_jobs=4)
     encoder.fit_transform(X)
@@ -47,7 +47,10 @@ def attributes() -> None:
 
 
 def main() -> None:
-    """Every solver on chains and classes, both hinges; many labels, where searches run ahead; graphs."""
+    """Run every solver on chains and classes, with both hinges; then many labels, and graphs.
+
+    With many labels, the threads search for outputs ahead of the updates.
+    """
     warnings.simplefilter("ignore")
     chains = random_chains(60, 5, 6, max_length=8, random_state=0)
     flat = random_multiclass(200, 4, 6, random_state=0)
@@ -62,7 +65,9 @@ def main() -> None:
     Y = [rng.integers(0, 400, size=10) for _ in range(300)]
     fitted(models.Chain(), X, Y, solver="sda")
     fitted(models.FactorGraph(), *random_snakes(12, random_state=0), solver="sda")
-    # More threads than cores: some lose theirs, and others go on with their shares. Passes that end early.
+    # With more threads than cores, a thread may be delayed: the others then do its share. The
+    # second fit
+    # has passes that end early.
     fitted(models.Chain(), *chains, solver="proximal", n_jobs=16, max_passes=30)
     many = random_chains(2000, 5, 6, max_length=8, random_state=0)
     fitted(models.Chain(), *many, solver="sda", max_passes=1e6, max_seconds=0.3, tol=1e-9)

@@ -1,7 +1,4 @@
-"""Write docs/compatibility.md from what solvers and models declare.
-
-python tools/write_compatibility.py
-"""
+"""Write docs/compatibility.md from solvers and models: python tools/write_compatibility.py"""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ solvers that can. `BCFW` with `averaging=True` does not honour `nonnegative`.
 
 
 def page() -> str:
-    """The text of the page."""
+    """Return the text of the page."""
     return PAGE.format(table=compatibility_table())
 
 

@@ -1,14 +1,18 @@
 """python -m benchmarks.command_line [--sentences N] [--limit SECONDS] [--tol T ...] [--small]
 
-CoNLL-2000 as a user of the command line has it, one line each to train and to evaluate, beside CRFsuite's
-L-BFGS with its defaults on the attributes that `maxmargin convert` wrote, in the same run:
+CoNLL-2000 from the command line, with one command to train and one to evaluate:
 
     maxmargin train train.conll chunks.model
     maxmargin evaluate chunks.model test.conll
 
-CPU seconds of ours are those of the whole process: start, reading, attributes, training, writing. Of CRFsuite
-they are those of its training call alone. It is stopped after `--limit` CPU seconds, since a ratio is then
-known to be at least that; `iterations` says how far it came, and a model that was stopped has no F1.
+CRFsuite's L-BFGS runs beside it with its defaults, in the same run, on the attributes that
+`maxmargin convert` wrote.
+
+Our CPU seconds cover the whole process: start, reading, attributes, training, writing.
+CRFsuite's cover its training
+call alone. It is stopped after `--limit` CPU seconds, since
+the ratio is then known to be at least that large. `iterations` says how far it came. A model that
+was stopped has no F1.
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def write_text(part: str, path: Path, most: int | None, small: bool) -> None:
-    """Sentences as columns: word, tag, chunk."""
+    """Write sentences as columns: word, tag, chunk."""
     sentences, Y = datasets.chunked(part, small)
     with path.open("w", encoding="utf-8") as file:
         for (words, tags), chunks in list(zip(sentences, Y, strict=True))[:most]:
@@ -45,7 +49,7 @@ def write_text(part: str, path: Path, most: int | None, small: bool) -> None:
 
 
 def command(*words: Any) -> tuple[str, float]:
-    """What a command of ours prints, and the CPU seconds of its process."""
+    """Run one of our commands; return its output and the CPU seconds of its process."""
     process = subprocess.Popen(
         [sys.executable, "-m", "maxmargin", *map(str, words)], stdout=subprocess.PIPE, text=True
     )
@@ -58,7 +62,7 @@ def command(*words: Any) -> tuple[str, float]:
 
 
 def ours(folder: Path, tol: float | None) -> Row:
-    """Two lines of the command line."""
+    """Train and evaluate with two commands."""
     more = [] if tol is None else ["--tol", tol]
     said, train_cpu = command("train", folder / "train.conll", folder / "m", "--json", *more)
     found = json.loads(said)
@@ -74,7 +78,7 @@ def ours(folder: Path, tol: float | None) -> Row:
 
 
 def peer(folder: Path, limit: int) -> Row:
-    """CRFsuite in a process of its own, at most this many CPU seconds of training."""
+    """Train CRFsuite in its own process, for at most this many CPU seconds."""
     command("convert", folder / "train.conll", folder / "train.crfsuite")
     command("convert", folder / "test.conll", folder / "test.crfsuite")
     child = [sys.executable, "-m", "benchmarks.command_line", "--peer", str(folder)]
@@ -89,7 +93,7 @@ def peer(folder: Path, limit: int) -> Row:
 
 
 def train_peer(folder: Path, limit: int) -> None:
-    """Train, saying after each iteration how far it is; then tag."""
+    """Train, and print the progress after each iteration; then tag the test part."""
     import pycrfsuite
 
     class Trainer(pycrfsuite.Trainer):
@@ -114,7 +118,7 @@ def train_peer(folder: Path, limit: int) -> None:
 
 
 def read(path: Path) -> tuple[Any, Any]:
-    """Attributes and labels of a file."""
+    """Return the attributes and labels of a file."""
     found = read_file(str(path))
     return found.X, found.Y
 

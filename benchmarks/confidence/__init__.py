@@ -1,1 +1,1 @@
-"""How sure predictions are, beside the marginals of CRFsuite."""
+"""The quality of probabilities, beside the marginals of CRFsuite."""

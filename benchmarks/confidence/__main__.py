@@ -2,12 +2,15 @@
 
     python -m benchmarks.confidence [--data ocr conll2000] [--sentences N] [--splits 1000] [--small]
 
-A fifth of the training examples is held out: for the temperature, and for the choice of C and of CRFsuite's
-c2, by the score of Brier. All learners train on the rest. It is the last fifth of a text, as sentences of an
-article are alike, and the test has other articles; of letters, whose file is ordered by words that are in the
-test, too, it is a random one. CRFsuite takes part where python-crfsuite is installed. Calibration error: the
-mean distance of confidence and accuracy over 15 bins of confidence. Coverage: test examples are split at
-random, one half sets the threshold, the other counts.
+A fifth of the training examples is held out, and all learners train on the rest. The held-out part
+serves to fit the temperature and to choose C, and CRFsuite's c2, by the Brier score. For text it is
+the last fifth, as sentences of an article are alike and the test has other articles. For letters it
+is a random fifth, because that file is ordered by words, and the same words are in the test part.
+CRFsuite takes part if python-crfsuite is installed.
+
+Calibration error is the mean distance of confidence and accuracy over 15 bins of confidence. For
+coverage, the test examples are split at random: one half sets the threshold, and the coverage is
+measured on the other half.
 """
 
 from __future__ import annotations
@@ -29,9 +32,9 @@ from maxmargin import models
 from maxmargin.confidence import conformal_quantile
 
 BINS = 15
-COVERAGE = 0.8  # share of the nodes that are kept for the selective error
+COVERAGE = 0.8  # share of the nodes that count for the selective error: the most confident ones
 ALPHA = 0.1
-STRENGTHS = {  # C of both rescalings, CRFsuite's c2
+STRENGTHS = {  # C for both rescalings, c2 for CRFsuite
     "ocr": {"margin": (1, 3, 10), "slack": (0.1, 0.3, 1), "crfsuite": (0.03, 0.1, 0.3)},
     "conll2000": {"margin": (0.03, 0.1, 0.3), "slack": (0.03, 0.1, 0.3), "crfsuite": (0.3, 1, 3)},
 }
@@ -39,7 +42,7 @@ Found = tuple[list[np.ndarray], Any]  # marginals of the examples, and the label
 
 
 def calibration_error(sure: np.ndarray, right: np.ndarray) -> float:
-    """sum over bins of their share times |mean confidence - accuracy|."""
+    """Return the sum over bins of (share of the nodes) * |mean confidence - accuracy|."""
     bins = np.minimum((sure * BINS).astype(int), BINS - 1)
     counts = np.maximum(np.bincount(bins, minlength=BINS), 1)
     gap = np.bincount(bins, sure - right, minlength=BINS) / counts
@@ -47,15 +50,15 @@ def calibration_error(sure: np.ndarray, right: np.ndarray) -> float:
 
 
 def brier(found: Found, Y: Sequence) -> float:
-    """The mean over nodes of sum_k (p(k) - [k is the label])^2."""
+    """Return the mean over nodes of sum_k (p(k) - [k is the label])^2."""
     p, truth = np.concatenate(found[0]), np.concatenate(Y).astype(str)
     hit = np.asarray(found[1]).astype(str)[None] == truth[:, None]
-    known = hit.any(axis=1)  # a label that is not known has p = 0
+    known = hit.any(axis=1)  # an unknown label has p = 0
     return float(((p - hit) ** 2).sum(axis=1).mean() + 1 - known.mean())
 
 
 def measures(found: Found, Y: Sequence) -> dict[str, float]:
-    """Error, calibration error and error at 80 % coverage of the nodes."""
+    """Return the error, the calibration error, and the error at 80 % coverage of the nodes."""
     p, truth = np.concatenate(found[0]), np.concatenate(Y).astype(str)
     right, sure = np.asarray(found[1]).astype(str)[p.argmax(axis=1)] == truth, p.max(axis=1)
     kept = np.argsort(-sure, kind="stable")[: int(COVERAGE * len(sure))]
@@ -67,7 +70,7 @@ def measures(found: Found, Y: Sequence) -> dict[str, float]:
 
 
 def coverage(svm: Any, X: Sequence, Y: Sequence, splits: int) -> tuple[float, float]:
-    """Mean and standard error of the coverage of sets over random splits, by examples."""
+    """Return mean and standard error of the coverage over random splits of the examples."""
     code = {str(label): k for k, label in enumerate(svm.classes_)}
     scores = []
     for p, y in zip(svm.predict_marginals(X), Y, strict=True):
@@ -84,7 +87,7 @@ def coverage(svm: Any, X: Sequence, Y: Sequence, splits: int) -> tuple[float, fl
 
 
 def as_items(X: Sequence) -> Iterator[list[dict[str, float]]]:
-    """Rows as CRFsuite takes them."""
+    """Yield rows in the form that CRFsuite takes."""
     for x in X:
         rows = sp.csr_matrix(x)
         bounds = zip(rows.indptr[:-1], rows.indptr[1:], strict=True)
@@ -95,7 +98,7 @@ def as_items(X: Sequence) -> Iterator[list[dict[str, float]]]:
 
 
 def crf_marginals(X: Sequence, Y: Sequence, X_test: Sequence, c2: float) -> Found:
-    """Marginals of CRFsuite at the nodes of the test examples."""
+    """Return CRFsuite's marginals at the nodes of the test examples."""
     import pycrfsuite
 
     trainer = pycrfsuite.Trainer(verbose=False)
@@ -116,7 +119,7 @@ def crf_marginals(X: Sequence, Y: Sequence, X_test: Sequence, c2: float) -> Foun
 
 
 def crf_row(train: tuple, held: tuple, test: tuple, strengths: Sequence[float]) -> dict[str, Any]:
-    """CRFsuite with the best c2."""
+    """Train CRFsuite with several c2; return the row of the best."""
     rows = []
     for c2 in strengths:
         found, labels = crf_marginals(*train, [*held[0], *test[0]], c2)
@@ -129,7 +132,7 @@ def crf_row(train: tuple, held: tuple, test: tuple, strengths: Sequence[float]) 
 def own_row(
     rescaling: str, data: tuple[tuple, tuple, tuple], strengths: Sequence[float], splits: int
 ) -> dict[str, Any]:
-    """Chains with the best C."""
+    """Train our chains with several C; return the row of the best."""
     train, held, test = data
     classes = np.unique(np.concatenate([*train[1], *held[1]]))
     fits = []
@@ -146,7 +149,7 @@ def own_row(
 
 
 def run(name: str, sentences: int | None, splits: int, small: bool) -> list[dict[str, Any]]:
-    """A row for each learner."""
+    """Return a row for each learner."""
     options = {"rich": True} if name == "conll2000" else {}
     data = datasets.load(name, small=small, **options)
     X, Y = list(data.X_train)[:sentences], list(data.Y_train)[:sentences]

@@ -1,8 +1,8 @@
 """python -m benchmarks.crf [--sets NAME ...] [--part SHARE] [--peers NAME ...] [--small]
 
-Conditional random fields beside CRFsuite, and logistic regression beside scikit-learn, on the same data in
-the same run. CPU seconds are those of the training calls; handing the data over is not counted against a
-peer.
+Conditional random fields beside CRFsuite, and logistic regression beside scikit-learn, on the same
+data in the same run. CPU seconds cover the training calls. The time to hand the data over to a peer is
+not counted.
 
     ocr            letters, 26 labels, C = 0.5 (CRFsuite's c2 = 1), gap 0.001 nats
     conll2000      word and tag at -2..2, 22 labels, C = 0.5, gap 0.01
@@ -10,10 +10,11 @@ peer.
     usps, newsgroups, covertype             multinomial logistic regression (regression.py)
     ocr-calibration, conll2000-calibration  hinge, softmax margin and log loss (calibration.py)
     ocr-rule, conll2000-rule, usps-rule, newsgroups-rule, covertype-rule
-                   both solvers for many C, what "auto" chooses by (rule.py); where they are asked for
+       both solvers for many C, to check the rule of "auto" (rule.py); only on request
 
-CRFsuite's L-BFGS runs to its default end, its averaged perceptron for its default number of passes. It has
-weights for pairs of an attribute and a label that were seen together, its default; ours has all of them.
+CRFsuite's L-BFGS runs to its default stopping rule, its averaged perceptron for its default number
+of passes. By default, CRFsuite has weights only for pairs of an attribute and a label that occur
+together in the training part. Our model has weights for all pairs.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ CHAINS: dict[str, tuple[Callable[..., Dataset], float]] = {
 }
 CALIBRATED = {"ocr-calibration": "ocr", "conll2000-calibration": "conll2000"}
 CRFSUITE = ("crfsuite-lbfgs", "crfsuite-ap")
-C = 0.5  # 1 / (2 c2) of CRFsuite's c2 = 1
+C = 0.5  # equals 1 / (2 c2) for CRFsuite's c2 = 1
 
 
 def part_of(data: Dataset, share: float) -> Dataset:
-    """The first examples of the training part."""
+    """Return the data set with only the first examples of its training part."""
     most = max(1, int(share * data.size))
     sentences = dict(data.sentences)
     if sentences:
@@ -60,7 +61,7 @@ def part_of(data: Dataset, share: float) -> Dataset:
 
 
 def with_constant(data: Dataset) -> Dataset:
-    """Letters with a pixel that is always on: the bias of CRFsuite, and ours."""
+    """Add a pixel that is always on to letters; it serves as a bias for CRFsuite and for us."""
     if data.sentences:
         return data
     parts = {
@@ -71,7 +72,7 @@ def with_constant(data: Dataset) -> Dataset:
 
 
 def field(data: Dataset, tol: float, formulation: str = "log", solver: Any = "auto") -> Row:
-    """Ours on sequences."""
+    """Train our CRF on sequences; return its row."""
     crf = mm.CRF(
         models.Chain(), C=C, tol=tol, formulation=formulation, solver=solver, random_state=0
     )
@@ -89,7 +90,7 @@ def field(data: Dataset, tol: float, formulation: str = "log", solver: Any = "au
 
 
 def sequences(name: str, share: float, small: bool, peers: Sequence[str]) -> list[Row]:
-    """Ours, then CRFsuite's."""
+    """Return our row, then the rows of CRFsuite."""
     load, tol = CHAINS[name]
     data = with_constant(part_of(load(small=small, dtype=np.float32), share))
     rows = [field(data, tol)]
@@ -105,7 +106,7 @@ def sequences(name: str, share: float, small: bool, peers: Sequence[str]) -> lis
 
 
 def rows_for(name: str, share: float, small: bool, peers: Sequence[str]) -> list[Row]:
-    """What a set is for."""
+    """Return the rows of a set, which depend on its group."""
     if name in BED:
         return bed(name, small)
     if name in SETS:

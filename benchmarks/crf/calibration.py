@@ -1,8 +1,8 @@
-"""Probabilities of the log loss beside those of margins with a temperature.
+"""Probabilities of the log loss, beside probabilities of margins with a temperature.
 
-A fifth of the training examples is held out for the temperature: the last of a text, random letters. Every
-machine has its temperature fitted there, and the C whose score of Brier is then best. Calibration
-error: the mean distance of confidence and accuracy over 15 bins of confidence.
+A fifth of the training examples is held out: the last fifth of a text, or random letters. It serves
+to fit the temperature of every machine, and to choose the C with the best Brier score. Calibration
+error is the mean distance of confidence and accuracy over 15 bins of confidence.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from benchmarks.datasets import Dataset
 from maxmargin import models
 
 Row = dict[str, Any]
-STRENGTHS = (0.1, 0.5, 2.0)  # C
+STRENGTHS = (0.1, 0.5, 2.0)  # values of C
 MACHINES: dict[str, Callable[..., Any]] = {
     "hinge": mm.StructuralSVM,
     "softmax margin": lambda model, **given: mm.CRF(model, formulation="softmax-margin", **given),
@@ -28,7 +28,7 @@ MACHINES: dict[str, Callable[..., Any]] = {
 
 
 def held_out(data: Dataset) -> tuple[tuple[list, list], tuple[list, list]]:
-    """Four fifths to train on, and one."""
+    """Split the training part: four fifths to train on, and one fifth held out."""
     order = np.arange(data.size)
     if not data.sentences:
         order = np.random.default_rng(0).permutation(order)
@@ -40,7 +40,7 @@ def held_out(data: Dataset) -> tuple[tuple[list, list], tuple[list, list]]:
 
 
 def calibration(data: Dataset) -> list[Row]:
-    """A row for each machine, and one more for its temperature."""
+    """Return a row for each machine, and one more for its temperature."""
     train, held = held_out(data)
     classes = np.unique(np.concatenate(data.Y_train))
     rows: list[Row] = []

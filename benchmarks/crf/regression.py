@@ -1,9 +1,11 @@
-"""Logistic regression beside scikit-learn's solvers, each to the same objective, and LIBLINEAR's -s 7.
+"""Logistic regression beside scikit-learn's solvers, each to the same objective, and LIBLINEAR's -s
+7.
 
-Ours is certified to a thousandth. A peer with the same objective gets the fewest iterations that reach one
-as low as ours, found by doubling and halving; it is given up after `PATIENCE` times our CPU. LIBLINEAR has
-one machine for each class against the rest, another objective: it stops at its default tolerance, and test
-errors are what can be compared. A random tenth of the examples is the test. BLAS has one thread.
+Our fit is certified to a relative gap of a thousandth. For a peer with the same objective, the
+benchmark finds the fewest iterations that reach a value as low as ours, by doubling and halving. It
+gives up after `PATIENCE` times our CPU seconds. LIBLINEAR trains one machine for each class against
+the rest, which is another objective: it stops at its default tolerance, and only test errors can be
+compared. A random tenth of the examples is the test part. BLAS uses one thread.
 """
 
 from __future__ import annotations
@@ -31,14 +33,14 @@ SETS = ("usps", "newsgroups", "covertype")
 SOLVERS = ("lbfgs", "newton-cholesky", "saga")
 LIBLINEAR = "liblinear-7"
 CLOSE = 1e-3  # relative gap
-FIRST = 4  # iterations of a peer, to begin with
-PATIENCE = 30  # times our CPU
-LEAST = 1.0  # CPU seconds that any peer has
-MOST_DIRECT = 5000  # weights of a Newton step with a matrix
+FIRST = 4  # iterations of a peer to begin with
+PATIENCE = 30  # multiple of our CPU seconds that a peer may take
+LEAST = 1.0  # CPU seconds that every peer may take at least
+MOST_DIRECT = 5000  # most weights for a solver that builds a matrix in each Newton step
 
 
 def rows_of(name: str, share: float, small: bool) -> tuple[Any, np.ndarray]:
-    """Features and labels 0..K-1 of a set of rows."""
+    """Return the features and the labels 0..K-1 of a set."""
     if small:
         X, y = stand_ins.digits()
     elif name == "usps":
@@ -51,14 +53,14 @@ def rows_of(name: str, share: float, small: bool) -> tuple[Any, np.ndarray]:
 
 
 def split(X: Any, y: np.ndarray) -> tuple[Any, np.ndarray, Any, np.ndarray]:
-    """A random tenth for the test."""
+    """Hold out a random tenth for the test."""
     order = np.random.default_rng(0).permutation(len(y))
     test, train = np.sort(order[: len(y) // 10]), np.sort(order[len(y) // 10 :])
     return X[train], y[train], X[test], y[test]
 
 
 def primal_of(W: np.ndarray, X: Any, y: np.ndarray) -> float:
-    """1/2 |W|^2 - sum_i log p(y_i | x_i)."""
+    """Return 1/2 |W|^2 - sum_i log p(y_i | x_i)."""
     scores = np.asarray(X @ W.T)
     own = scores[np.arange(len(y)), y]
     return float(0.5 * np.sum(W * W) + np.sum(logsumexp(scores, axis=1) - own))
@@ -67,13 +69,13 @@ def primal_of(W: np.ndarray, X: Any, y: np.ndarray) -> float:
 def timed(call: Callable[[], Any]) -> tuple[Any, float]:
     began = time.process_time()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a peer is stopped before it has converged
+        warnings.simplefilter("ignore")  # peers are often stopped before they converge
         found = call()
     return found, time.process_time() - began
 
 
 def regression(name: str, share: float, small: bool, peers: Sequence[str]) -> list[Row]:
-    """Ours, then each peer."""
+    """Return our row, then a row for each peer."""
     X, y, X_test, y_test = split(*rows_of(name, share, small))
     ours = mm.CRF(models.Multiclass(), C=1.0, random_state=0)
     tol = CLOSE * ours.fit(X, y).certificate_.primal / len(y)
@@ -96,7 +98,7 @@ def regression(name: str, share: float, small: bool, peers: Sequence[str]) -> li
 
 
 def one_against_rest() -> OneVsRestClassifier:
-    """LIBLINEAR -s 7, by its dual, to the tolerance of its command line."""
+    """LIBLINEAR -s 7, which solves the dual, with the tolerance of its command line."""
     return OneVsRestClassifier(
         LogisticRegression(
             C=1.0, dual=True, fit_intercept=False, solver="liblinear", tol=0.1, random_state=0
@@ -105,7 +107,7 @@ def one_against_rest() -> OneVsRestClassifier:
 
 
 def reached(solver: str, X: Any, y: np.ndarray, goal: float, budget: float) -> tuple[Any, Row]:
-    """The fewest iterations whose objective is at most `goal`, and their CPU."""
+    """Find the fewest iterations whose objective is at most `goal`; return the machine and its row."""
 
     def run(iterations: int) -> tuple[Any, float, float]:
         machine = LogisticRegression(

@@ -1,8 +1,9 @@
-"""Which solver is faster: the bed on which the rule of solver="auto" for the log loss was measured.
+"""Which solver is faster? The measurements behind the rule of solver="auto" for the log loss.
 
-For parts of every data set and several C both solvers go to the same gaps. `stiffness` is what the rule looks
-at. A solver stops after 1,000 passes, its default budget, and after `PATIENCE` times the CPU seconds of the
-other in seconds; then `reached` is false, and it takes more than is said.
+For parts of every data set and several C, both solvers run to the same gaps. `stiffness` is the
+number that the rule uses. A solver stops after 1,000 passes, its default budget. The second solver
+also stops after `PATIENCE` times the CPU seconds of the first. If it stops early, `reached` is
+false, and it would take more than the reported time.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from maxmargin import models
 from maxmargin.solvers.exponentiated import stiffness
 
 Row = dict[str, Any]
-# Share of the examples, and values of C.
+# For each set, the share of the examples, and the values of C.
 BED: dict[str, tuple[float, tuple[float, ...]]] = {
     "ocr-rule": (0.2, (0.01, 1.0, 10.0, 30.0, 100.0)),
     "conll2000-rule": (0.05, (0.01, 0.1, 1.0, 10.0)),
@@ -26,13 +27,13 @@ BED: dict[str, tuple[float, tuple[float, ...]]] = {
     "newsgroups-rule": (0.3, (1.0, 100.0, 1000.0, 3000.0, 10_000.0)),
     "covertype-rule": (0.02, (0.1, 10.0, 300.0, 1000.0, 3000.0)),
 }
-PARTS = (1e-2, 1e-3)  # gaps, in parts of the objective
+PARTS = (1e-2, 1e-3)  # gaps, as fractions of the objective
 SOLVERS = ("exponentiated", "lbfgs")
-PATIENCE, LEAST = 8.0, 2.0  # times the other's CPU seconds; seconds that any solver has
+PATIENCE, LEAST = 8.0, 2.0  # multiple of the other's CPU seconds; seconds for any solver
 
 
 def data_of(name: str, small: bool) -> tuple[Any, Any, Any]:
-    """A model and some examples."""
+    """Return a model and some examples."""
     share, name = (1.0 if small else BED[name][0]), name.removesuffix("-rule")
     if name not in ("ocr", "conll2000"):
         return models.Multiclass(), *rows_of(name, share, small)
@@ -43,7 +44,7 @@ def data_of(name: str, small: bool) -> tuple[Any, Any, Any]:
 
 
 def bed(name: str, small: bool) -> list[Row]:
-    """Both solvers for every C and gap, and the one that "auto" takes."""
+    """Run both solvers for every C and gap; also return the solver that "auto" takes."""
     model, X, Y = data_of(name, small)
     rows = []
     for C in (1.0,) if small else BED[name][1]:
@@ -58,12 +59,12 @@ def bed(name: str, small: bool) -> list[Row]:
 
 
 def posed(crf: Any, X: Any, Y: Any) -> Any:
-    """What a fitted machine minimises."""
+    """Return the problem that a fitted machine minimises."""
     return crf.problem_of(crf.examples_at(X, Y, None, crf.coef_), None)
 
 
 def race(crf: Any, X: Any, Y: Any, tol: float) -> Row:
-    """One solver after the other."""
+    """Run one solver after the other."""
     row: Row = {"gap": tol}
     limit = crf.max_seconds
     for solver in SOLVERS:

@@ -1,1 +1,1 @@
-"""Faults: fits that are killed and go on, and what a cluster makes of little memory."""
+"""Faults: fits that are killed and resumed, and clusters whose workers have little memory."""

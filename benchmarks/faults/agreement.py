@@ -1,10 +1,11 @@
 """python -m benchmarks.faults.agreement [--tasks NAME ...] [--relative 1e-6] [--small]
 
-One process, two workers and four workers on the same examples, each to a gap of half of `relative` times the
-objective: bounds and objectives must agree, the former exactly, the latter to `relative`. Workers are
-processes on this machine (with --small its threads), each with a part in memory. Subsets: 200 words of OCR
-letters, 100 sentences of Brown with its 500 most frequent attributes, 1,000 rows of covertype, 100 rows of
-covertype with a model in Python.
+Compare one process, two workers and four workers on the same examples. Each runs to a gap of half
+of `relative` times the objective. No dual may be above the primal of another run, and the
+objectives must agree to within `relative`. Workers are processes on this machine (with --small,
+threads), and each has a part of the examples in memory. The tasks are subsets: 200 words of OCR
+letters, 100 sentences of Brown with its 500 most frequent attributes, 1,000 rows of covertype, and
+100 rows of covertype with a model in Python.
 """
 
 from __future__ import annotations
@@ -31,27 +32,27 @@ STRENGTH = 0.1  # lambda = 1 / (C n)
 
 
 class Rows:
-    """Classes of rows, in Python: what a user would write."""
+    """A multiclass model in Python, as a user would write it."""
 
     def initialize(self, X: Any, Y: Any) -> None:
-        """Sizes."""
+        """Set the sizes."""
         self.n_labels, self.width = int(max(Y)) + 1, len(X[0])
         self.size_joint_feature = self.n_labels * self.width
 
     def joint_feature(self, x: np.ndarray, y: int) -> np.ndarray:
-        """x in the place of its label."""
+        """Return a vector that is x in the place of label y, and zero elsewhere."""
         return np.outer(np.arange(self.n_labels) == y, x).ravel()
 
     def loss(self, y: int, y_hat: int) -> float:
-        """Zero-one."""
+        """Return the zero-one loss."""
         return float(y != y_hat)
 
     def inference(self, x: np.ndarray, w: np.ndarray) -> int:
-        """The best label."""
+        """Return the label with the best score."""
         return int(np.argmax(w.reshape(self.n_labels, -1) @ x))
 
     def loss_augmented_inference(self, x: np.ndarray, y: int, w: np.ndarray) -> int:
-        """The worst label."""
+        """Return the label with the largest sum of score and loss."""
         return int(np.argmax(w.reshape(self.n_labels, -1) @ x + (np.arange(self.n_labels) != y)))
 
 
@@ -69,7 +70,7 @@ def brown(small: bool) -> Examples:
 
 
 def some_of_covertype() -> tuple[np.ndarray, np.ndarray]:
-    """Every 500th row, each feature scaled to a largest size of one."""
+    """Return every 500th row, with each feature scaled to a largest absolute value of one."""
     with gzip.open(datasets.data_file("covtype", "covtype.csv.gz"), "rt") as lines:
         table = np.loadtxt(islice(lines, 1, None, 500), delimiter=",")
     X, y = np.ascontiguousarray(table[:, :-1]), table[:, -1].astype(np.int64)
@@ -96,7 +97,7 @@ TASKS: dict[str, Callable[[bool], Examples]] = {
 
 
 def parts_of(X: Any, Y: Any, n_parts: int) -> list[tuple[Any, Any]]:
-    """The examples in random parts."""
+    """Split the examples into random parts."""
     groups = np.array_split(np.random.default_rng(0).permutation(len(Y)), n_parts)
     if hasattr(X, "shape"):
         return [(X[group], Y[group]) for group in groups]
@@ -106,7 +107,7 @@ def parts_of(X: Any, Y: Any, n_parts: int) -> list[tuple[Any, Any]]:
 def compared(
     name: str, examples: Examples, relative: float, client: Client
 ) -> list[dict[str, Any]]:
-    """Fits of one task, and how far each is from that of one process."""
+    """Return the fits of one task, with the difference of each from the fit of one process."""
     model, X, Y = examples
     options = {"C": 1 / (STRENGTH * len(Y)), "max_passes": 1e5, "random_state": 0}
     rough = mm.StructuralSVM(model, tol=1e-3, **options).fit(X, Y).certificate_
@@ -115,7 +116,8 @@ def compared(
     rows = [{"task": name, "n": len(Y), "workers": 0, **facts(alone, alone), "rounds": 0}]
     for n_workers in WORKERS:
         svm = mm.StructuralSVM(model, **options)
-        cluster.fit(svm, parts_of(X, Y, n_workers), client)  # the first workers have a part each
+        # each of the first workers gets one part
+        cluster.fit(svm, parts_of(X, Y, n_workers), client)
         row = {"task": name, "n": len(Y), "workers": n_workers, **facts(svm.certificate_, alone)}
         rows.append(row | {"rounds": len(svm.history_["gap"])})
     for row in rows:
@@ -125,7 +127,7 @@ def compared(
 
 
 def facts(found: mm.Certificate, alone: mm.Certificate) -> dict[str, Any]:
-    """Bounds of a fit beside those of one process."""
+    """Return the bounds of a fit beside the bounds of one process."""
     return {
         "converged": found.converged,
         "primal": found.primal,
@@ -138,7 +140,7 @@ def facts(found: mm.Certificate, alone: mm.Certificate) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """Compare, report, and fail where two fits do not agree."""
+    """Compare, report, and fail if two fits do not agree."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
     parser.add_argument("--relative", type=float, default=1e-6)

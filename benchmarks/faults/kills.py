@@ -1,10 +1,10 @@
 """python -m benchmarks.faults.kills [--kills 50] [--solvers NAME ...] [--words N] [--small]
 
-A fit of handwritten words with a checkpoint after every pass, in a process of its own, is killed (SIGKILL)
-at a random moment and started again, over and over. Its time is measured first, so that kills fall anywhere,
-into the beginning, passes and writes. Every file that a kill leaves must be read by the next run, and every
-optimum must be that of a fit that nobody killed, within their certificates. A fit that ends before its kill
-starts over.
+A fit of handwritten words in its own process writes a checkpoint after every pass. It is killed
+(SIGKILL) at a random moment and started again, over and over. The time of an undisturbed fit is
+measured first, so that kills can fall into its start, its passes and its writes. The next run must
+be able to read every file that a kill leaves. Every optimum must agree with the optimum of the
+undisturbed fit, within their certificates. A fit that ends before its kill starts over.
 
 Needs POSIX.
 """
@@ -33,7 +33,7 @@ Row = dict[str, Any]
 
 
 def fit(path: Path, solver: str, data: tuple[Any, Any]) -> Row:
-    """The fit, from the checkpoint where there is one."""
+    """Fit, and resume from the checkpoint if there is one."""
     X, Y = data
     options = {"C": 1.0 / len(Y), "tol": 0.003, "max_passes": 2000, "random_state": 0}
     svm = mm.StructuralSVM(models.Chain(loss="mean-hamming"), solver=solver, **options)
@@ -44,16 +44,16 @@ def fit(path: Path, solver: str, data: tuple[Any, Any]) -> Row:
 
 
 def victim(sender: Connection, *given: Any) -> None:
-    """What the process runs: it says that it has begun, and what it ended with."""
+    """Fit in a process of its own; send a message at the start, and the result at the end."""
     sender.send("begun")
     try:
         sender.send(fit(*given))
-    except BaseException as error:  # a file that cannot be read is what this looks for
+    except BaseException as error:  # this benchmark looks for errors such as an unreadable file
         sender.send(repr(error))
 
 
 def run(path: Path, solver: str, data: tuple[Any, Any], seconds: float | None) -> Row | None:
-    """The certificate of a fit in a process of its own; None where that was killed after some seconds."""
+    """Fit in a process of its own; return the certificate, or None if it was killed after `seconds`."""
     system = get_context("fork")
     receiver, sender = system.Pipe(duplex=False)
     process = system.Process(target=victim, args=(sender, path, solver, data))
@@ -70,7 +70,7 @@ def run(path: Path, solver: str, data: tuple[Any, Any], seconds: float | None) -
 
 
 def killed(solver: str, data: tuple[Any, Any], kills: int, rng: np.random.Generator) -> Row:
-    """Kills of one solver, and whether every fit ended at its optimum."""
+    """Kill fits of one solver; count the fits that did not end at the optimum."""
     with tempfile.TemporaryDirectory() as folder:
         path, began = Path(folder) / "fit", time.perf_counter()
         whole = run(path, solver, data, None)
@@ -84,7 +84,7 @@ def killed(solver: str, data: tuple[Any, Any], kills: int, rng: np.random.Genera
                 made, files = made + 1, files + path.is_file()
                 if made < kills:
                     continue
-                found = run(path, solver, data, None)  # after the last kill it is left alone
+                found = run(path, solver, data, None)  # the fit after the last kill runs to its end
             assert found is not None
             agree = found["dual"] <= whole["primal"] and whole["dual"] <= found["primal"]
             wrong += not (found["converged"] == whole["converged"] and agree)
@@ -96,7 +96,7 @@ def killed(solver: str, data: tuple[Any, Any], kills: int, rng: np.random.Genera
 
 
 def main(argv: Sequence[str] | None = None) -> list[Row]:
-    """Kill, report, and fail where a fit did not end at its optimum."""
+    """Kill, report, and fail if a fit did not end at its optimum."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=50, help="of each solver")
     parser.add_argument("--solvers", nargs="+", default=list(SOLVERS))

@@ -1,13 +1,15 @@
 """python -m benchmarks.faults.memory [--part-mb 448] [--limit-mb 384] [--small]
 
-Shards larger than the memory that workers may have: two workers on this machine, each with a part of shards
-in mapped files, under a limit of the system (RLIMIT_DATA) on memory of their own. Pages of files do not count
-to it: the system takes them back when it needs them. The monitor of `distributed` counts them, so that it
-is off (``memory_limit=None``, or ``dask worker --memory-limit 0``).
+Train on shards that are larger than the memory of the workers. Two workers on this machine each
+have a part of the shards in memory-mapped files. A limit of the system (RLIMIT_DATA) bounds their
+private memory. Pages of files do not count: the system takes them back when it needs memory. The
+memory monitor of `distributed` does count them, so it must be off (``memory_limit=None``, or
+``dask worker --memory-limit 0``).
 
-Peaks over all rounds, in MB: `own` is memory that is the worker's alone (RssAnon), `data` what the limit
-counts (VmData, of which about 250 MB are there before any data are read), `mapped` are pages of files. Needs
-Linux.
+The table shows peaks over all rounds, in MB. `own` is private memory of the worker (RssAnon),
+`data`
+is the memory that the limit counts (VmData, about 250 MB before any data are read), and `mapped` is
+pages of files. Needs Linux.
 """
 
 from __future__ import annotations
@@ -37,14 +39,14 @@ def limit(size: int) -> None:
 
 
 def usage() -> dict[str, float]:
-    """What this worker takes now, in MB."""
+    """Return the memory that this worker uses now, in MB."""
     lines = Path("/proc/self/status").read_text().splitlines()
     found = {line.split(":")[0]: line.split()[1] for line in lines if line.endswith("kB")}
     return {name: int(found[key]) / 1024 for name, key in MEASURED.items()}
 
 
 class Watch(Callback):
-    """Peaks of the workers, after every round."""
+    """Record the peak memory of the workers after every round."""
 
     def __init__(self, client: Client):
         self.client = client
@@ -56,7 +58,7 @@ class Watch(Callback):
 
 
 def write(folder: Path, megabytes: float, width: int, seed: int = 0) -> int:
-    """Shards of rows of single precision, two parts of this many megabytes; how many rows."""
+    """Write single-precision shards for two parts of this many megabytes; return the number of rows."""
     rng, n = np.random.default_rng(seed), int(2 * megabytes * MB / (4 * width))
     centres = 2 * rng.normal(size=(4, width)).astype(np.float32) / np.sqrt(width)
     y = rng.integers(0, 4, n)

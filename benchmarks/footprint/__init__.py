@@ -1,1 +1,1 @@
-"""What models cost in memory, on disk and for one sentence."""
+"""Memory, disk space and time per sentence of models."""

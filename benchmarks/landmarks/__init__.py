@@ -1,1 +1,1 @@
-"""Landmarks on faces by a tree of parts."""
+"""Landmarks of faces, found by a tree of parts."""

@@ -1,8 +1,9 @@
 """python -m benchmarks.landmarks [--train N] [--C 1 10] [--out DIR] [--small]
 
-The 68 landmarks of the faces in faces68: a tree of parts on a grid of 40 x 40 cells over 80 x 80 pixels, with
-histograms of gradients as features. Beside it the mean position of every landmark, which looks at no image.
-Persons of the test set are not in the training set.
+Find the 68 landmarks of the faces in faces68. The model is a tree of parts on a grid of 40 x 40
+cells over 80 x 80 pixels, with histograms of gradients as features. The baseline predicts the mean
+position of every landmark, without looking at the image. No person is in both the training set and
+the test set.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from benchmarks.landmarks.features import gradient_map
 from benchmarks.timing import write_csv
 from maxmargin import StructuralSVM, models
 
-STEP = 2  # pixels of a cell
+STEP = 2  # pixels per cell side
 Faces = tuple[np.ndarray, np.ndarray]  # images (n, 80, 80), points (n, parts, 2) as row, column
 
 
 def faces(n_train: int, n_test: int, seed: int = 0) -> tuple[Faces, Faces]:
-    """Images and points in pixels; persons of the test set are not in the training set."""
+    """Return images and points in pixels; no person is in both the training set and the test set."""
     with np.load(data_file("faces68", "faces68.npz"), allow_pickle=False) as file:
         images = np.concatenate([file["images_train"], file["images_test"]])
         points = np.concatenate([file["points_train"], file["points_test"]])[:, :, ::-1]
@@ -42,7 +43,7 @@ def faces(n_train: int, n_test: int, seed: int = 0) -> tuple[Faces, Faces]:
 
 
 def made_up(n: int, seed: int) -> Faces:
-    """Four bright bars on a dark image, one of them turned, for a run without data."""
+    """Make dark images with four bright bars, two of them vertical, for a run without data."""
     rng = np.random.default_rng(seed)
     images = rng.integers(0, 40, size=(n, 24, 24)).astype(np.uint8)
     shape = np.array([[4, 4], [4, 14], [14, 9], [16, 16]])
@@ -62,7 +63,7 @@ def as_examples(data: Faces) -> tuple[list[np.ndarray], list[np.ndarray]]:
 
 
 def error(points: np.ndarray, places: Sequence[np.ndarray]) -> float:
-    """Mean distance in pixels, a cell being known by its centre."""
+    """Return the mean distance in pixels from the centres of the predicted cells to the points."""
     centres = STEP * np.array(places) + STEP / 2
     return float(np.linalg.norm(centres - points, axis=2).mean())
 

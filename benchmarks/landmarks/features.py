@@ -1,4 +1,4 @@
-"""Maps of gradient histograms: what a part sees around each cell of the grid."""
+"""Maps of gradient histograms: the features of a part around each cell of the grid."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import numpy as np
 from scipy.ndimage import uniform_filter
 
 ORIENTATIONS = 8
-CELL = 4  # pixels that a histogram is pooled over
-AROUND = 3  # histograms seen in each direction
+CELL = 4  # side in pixels of the window that a histogram sums over
+AROUND = 3  # histograms in each direction that a feature vector includes
 
 
 def gradient_map(image: np.ndarray, step: int = 2) -> np.ndarray:
-    """(rows, columns, 72): 3 x 3 histograms of gradient orientations around each `step`-th pixel."""
+    """Return an array (rows, columns, 72): 3 x 3 orientation histograms around each `step`-th pixel."""
     pixels = image.astype(np.float64) / 255
     dy, dx = np.gradient(pixels)
     size = np.hypot(dx, dy)

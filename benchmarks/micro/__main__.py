@@ -1,11 +1,12 @@
 """python -m benchmarks.micro [--data usps ocr conll2000] [--repeats N] [--out DIR] [--small]
 
-CPU time of one pass over the training set, per example and node, for each way to store the inputs:
+Measure the CPU time of one pass over the training set, per example and node, for each way to store
+the inputs:
 
     oracle      `mm.objective`: taking in X and Y, then one exact pass with w fixed
     ascent      one oracle pass that also moves w: a round without cached passes
-    cached      one pass over cached outputs: what each further one adds to a round
-    predict     `predict` on one thread, taking in X included
+    cached      one pass over cached outputs: the cost of each further cached pass in a round
+    predict     `predict` on one thread, including the time to take in X
     prepare     the share of `fit` outside the training loop
 """
 
@@ -34,7 +35,7 @@ CACHED = 3
 
 
 def representations(data: Dataset) -> dict[str, Dataset]:
-    """The same inputs as dense or CSR, float32 or float64; wide text features only as CSR."""
+    """Return the same inputs as dense or CSR, float32 or float64; wide text features only as CSR."""
     found: dict[str, Dataset] = {}
     for layout in ("csr",) if data.sentences else ("dense", "csr"):
         for dtype in (np.float32, np.float64):
@@ -54,7 +55,7 @@ def _storage(layout: str, dtype: type) -> Callable[[Any], Any]:
 
 
 def measure(data: Dataset, repeats: int) -> dict[str, float]:
-    """Seconds of each kind of pass."""
+    """Return the seconds of each kind of pass."""
     plain = ours.fit(data, lambda: _rounds(data, 0), repeats)
     cached = ours.fit(data, lambda: _rounds(data, CACHED), repeats)
     svm = plain.result
@@ -75,7 +76,7 @@ def measure(data: Dataset, repeats: int) -> dict[str, float]:
 
 
 def _rounds(data: Dataset, cached_passes: int) -> Any:
-    # A tolerance out of reach: the number of rounds is fixed by the limit on passes.
+    # The tolerance is out of reach, so the limit on passes fixes the number of rounds.
     solver = solvers.Proximal(cached_passes=cached_passes)
     return ours.estimator(data, solver, LAMBDA, tol=1e-9, max_passes=ROUNDS)
 
@@ -95,7 +96,7 @@ def _weights(svm: Any) -> np.ndarray:
 
 
 def run(names: Sequence[str], repeats: int, small: bool) -> list[Row]:
-    """A row per data set, representation and kind of pass."""
+    """Return a row per data set, representation and kind of pass."""
     rows = []
     for name in names:
         for stored, data in representations(datasets.load(name, small=small)).items():

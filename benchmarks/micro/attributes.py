@@ -1,16 +1,18 @@
-"""python -m benchmarks.micro.attributes [--sentences N] [--repeats N] [--tag] [--train] [--out DIR] [--small]
+"""python -m benchmarks.micro.attributes [--sentences N] [--repeats N] [--tag] [--train] [--out DIR]
+[--small]
 
-CPU and wall time to read the attributes of CoNLL-2000 (``data.describe_columns``, dicts of strings, lists):
+Measure CPU and wall time to read the attributes of CoNLL-2000 (``data.describe_columns``, dicts of
+strings and lists):
 
-    fit_transform   names are learnt, and the matrix is made: what a fit does once
-    transform       names are known
-    hashed          2^18 columns by a hash of the names
-    ..., 2 threads  the same with n_jobs=2: one thread walks over the items, the other looks names up
-    append          ``Trainer.append`` of python-crfsuite, where it is installed, on the same items
+    fit_transform   learn the names and make the matrix, which a fit does once
+    transform       make the matrix, with known names
+    hashed          the same with 2^18 columns, by a hash of the names
+    ..., 2 threads  with n_jobs=2: one thread walks over the items, the other looks names up
+    append          ``Trainer.append`` of python-crfsuite on the same items, if it is installed
 
-With --tag also predictions from lists of strings with 9 labels (the most frequent phrases), beside CRFsuite's
-tagger: CPU and wall time for a token, with one thread and two. With --train also from the dicts to F1 on the
-test part, beside CRFsuite's averaged perceptron.
+--tag also measures predictions from lists of strings with 9 labels (the most frequent phrases),
+beside CRFsuite's tagger: CPU and wall time per token, with one thread and with two. --train also
+measures the way from the dicts to F1 on the test part, beside CRFsuite's averaged perceptron.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ LABELS, PASSES = 9, 5
 
 
 def described(data: Dataset, part: str, most: int | None = None) -> Items:
-    """The sentences as dicts; values are lists, since CRFsuite takes no tuples."""
+    """Return the sentences as dicts whose values are lists, since CRFsuite takes no tuples."""
     sentences = [
         describe_columns(list(zip(words, tags, strict=True)))
         for words, tags in data.sentences[part][:most]
@@ -52,7 +54,7 @@ def described(data: Dataset, part: str, most: int | None = None) -> Items:
 
 
 def readings(X: Items, Y: Sequence[Any]) -> dict[str, Callable[[], Any]]:
-    """What is timed."""
+    """Return the calls to time, by name."""
     known = AttributeEncoder(sequences=True).fit(X)
     hashing = AttributeEncoder(n_features=COLUMNS, sequences=True).fit([])
     once: dict[str, Callable[[Any], Any]] = {
@@ -69,7 +71,7 @@ def readings(X: Items, Y: Sequence[Any]) -> dict[str, Callable[[], Any]]:
 
 
 def appended(X: Items, Y: Sequence[Any], algorithm: str) -> Any:
-    """A trainer of CRFsuite with these data."""
+    """Return a trainer of CRFsuite that holds these data."""
     import pycrfsuite
 
     trainer = pycrfsuite.Trainer(algorithm, verbose=False)
@@ -79,7 +81,7 @@ def appended(X: Items, Y: Sequence[Any], algorithm: str) -> Any:
 
 
 def trainings(data: Dataset) -> list[Row]:
-    """From dicts to F1, for ours and for the averaged perceptron."""
+    """Measure the way from dicts to F1, for ours and for the averaged perceptron."""
     X, X_test = described(data, "train"), described(data, "test")
     svm = mm.StructuralSVM(models.Chain(), C=C, tol=TOL, random_state=0)
     ours = best_of(1, lambda: svm.fit(X, data.Y_train))
@@ -102,7 +104,10 @@ def trainings(data: Dataset) -> list[Row]:
 
 
 def taggings(data: Dataset, most: int, repeats: int) -> list[Row]:
-    """Predictions from lists of strings; few passes of training, as they take the same time."""
+    """Measure predictions from lists of strings.
+
+    A few passes of training are enough, as the time of a prediction does not depend on them.
+    """
     phrases = [[str(tag).split("-")[-1] for tag in y] for y in data.Y_train[:most]]
     kept = {k for k, _ in Counter(k for y in phrases for k in y).most_common(LABELS)}
     Y = [[k if k in kept else "O" for k in y] for y in phrases]
@@ -128,7 +133,7 @@ def taggings(data: Dataset, most: int, repeats: int) -> list[Row]:
 
 
 def peer_tagger(X: Items, Y: Sequence[Any], path: Path) -> Any:
-    """CRFsuite's tagger after few passes."""
+    """Return CRFsuite's tagger after a few passes of training."""
     import pycrfsuite
 
     trainer = appended(X, Y, "ap")

@@ -1,17 +1,19 @@
-"""python -m benchmarks.papers [--quick | --small] [--only NAME ...] [--force] [--out DIR] [--publish FILE]
+"""python -m benchmarks.papers [--quick | --small] [--only NAME ...] [--force] [--out DIR]
+[--publish FILE]
 
-Tables and figures of the papers, each in a folder of its own below `--out`, and a page of them all, index.md
-and index.html. A table that is done is not made again unless `--force` is given: a run that was stopped goes
-on.
+Make the tables and figures of the papers, each in its own folder below `--out`, and a page of all
+of them, index.md and index.html. Without `--force`, finished tables are not made again, so that you
+can resume a run that was stopped.
 
-    --quick   fewer rows; the page says which are left out
-    --small   synthetic stand-ins, no data needed
-    --only    tables whose name begins with one of these: fasole, gdmm/curves
-    --publish also a page without pictures and CSV files: benchmarks/papers/RESULTS.md is one. A table that is
-              on it already stays unless this folder has it at the same level or a higher one
+  --quick   fewer rows; the page says which rows are left out
+  --small   synthetic stand-ins, no data needed
+  --only    tables whose name begins with one of these: fasole, gdmm/curves
+  --publish also write a page without pictures and CSV files, such as
+            benchmarks/papers/RESULTS.md. A table that is already on it stays unless this
+            folder has the table at the same level or a higher one
 
-The data are in the folder that MAXMARGIN_DATA names, else in `data/` of the checkout. Tables whose files are
-missing are named, with the files; the exit status is then 1.
+The data are in the folder that MAXMARGIN_DATA names, else in `data/` of the checkout. If files are
+missing, the tables that need them are listed with the files, and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from benchmarks.papers.tables import TABLES
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Make what is not done; write the page after every table."""
+    """Make the unfinished tables; write the page after every table."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.papers",
         description=__doc__,
@@ -57,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def make(table: Table, out: Path, level: str, force: bool) -> bool:
-    """Make the table unless it is done; False if files are missing."""
+    """Make the table unless it is done; return False if files are missing."""
     if table.arguments(level) is None:
         print(f"{table.name}: not made at the level {level}")
     elif not force and table.is_done(out, level):

@@ -1,4 +1,4 @@
-"""Files of the data folder, by what they hold."""
+"""The files of the data folder, by content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page, index.md and index.html: every table beside the paper's numbers, from the files of the tables."""
+"""The page, index.md and index.html: every table beside the paper's numbers, from the tables' files."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from benchmarks.papers.table import Table
 
 Entry = tuple[str, ...]
 HEAD = ["# Tables and figures of the papers", ""]
-MOST_ROWS = 50  # of a table, on the page, about; the CSV file has all
-CURVE = ("task", "data", "method")  # rows that agree in these are points of one curve
+MOST_ROWS = 50  # approximate number of rows of a table on the page; the CSV file has all
+CURVE = ("task", "data", "method")  # rows that agree in these columns are points of one curve
 DATA = "Data are in the folder that MAXMARGIN_DATA names, else in `data/` of the checkout."
 
 
 def shown(value: str) -> str:
-    """A number with four digits; other text as it is."""
+    """Return a number with four digits; other text stays the same."""
     try:
         number = float(value)
     except ValueError:
@@ -26,7 +26,7 @@ def shown(value: str) -> str:
 
 
 def section(table: Table, out: Path, level: str) -> list[str]:
-    """Lines of Markdown."""
+    """Return the lines of Markdown for a table."""
     lines = [f"## {table.name}", "", table.paper + ".", ""]
     made = table.made(out)
     if made is None:
@@ -47,7 +47,7 @@ def section(table: Table, out: Path, level: str) -> list[str]:
 
 
 def extent(table: Table, level: str) -> str:
-    """What of the table a level makes."""
+    """Describe the part of the table that a level makes."""
     if level == "small":
         return "Stand-ins for the data: these numbers say nothing beside the paper's."
     if level == "quick":
@@ -56,20 +56,20 @@ def extent(table: Table, level: str) -> str:
 
 
 def spent(made: dict) -> str:
-    """Level, day and time; folders of earlier versions have no day."""
+    """Describe level, day and time; folders of earlier versions have no day."""
     day = f" on {made['date']}" if "date" in made else ""
     return f"{made['level']}{day}: {made['wall_seconds']} s, of which CPU {made['cpu_seconds']} s"
 
 
 def sentences(table: Table, rows: Sequence[Row], level: str) -> list[str]:
-    """What follows from the rows; of stand-ins nothing does."""
+    """Return the sentences that follow from the rows; none for stand-ins."""
     if table.says is None or level == "small":
         return []
     return [f"- {sentence}" for sentence in table.says(rows)]
 
 
 def reason(table: Table, level: str) -> str:
-    """Why a table is not there."""
+    """Say why a table was not made."""
     if missing := table.missing(level):
         return "Not made: it needs " + ", ".join(f"`{file}`" for file in missing) + f". {DATA}"
     if table.arguments(level) is None:
@@ -78,7 +78,7 @@ def reason(table: Table, level: str) -> str:
 
 
 def grid(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
-    """A table of Markdown."""
+    """Format rows as a Markdown table."""
     if not rows:
         return ["(no rows)"]
     names = [name for name in columns or rows[0] if name in rows[0]]
@@ -87,7 +87,7 @@ def grid(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
 
 
 def thinned(rows: Sequence[Row]) -> list[Row]:
-    """All rows, or as many of each curve, at equal distances, as the page has room for."""
+    """Return all rows, or points of each curve at equal distances, so that they fit on the page."""
     if len(rows) <= MOST_ROWS:
         return list(rows)
     curves: dict[tuple[str | None, ...], list[Row]] = {}
@@ -98,7 +98,7 @@ def thinned(rows: Sequence[Row]) -> list[Row]:
 
 
 def places(n: int, most: int) -> list[int]:
-    """At most so many of 0 to n - 1, the last one among them."""
+    """Return at most this many numbers from 0 to n - 1, with the last one among them."""
     few = min(n, most)
     return [n - 1 - k * n // few for k in reversed(range(few))]
 
@@ -107,7 +107,7 @@ NOT_MADE = ("no", "", "")
 
 
 def entry(table: Table, out: Path) -> Entry:
-    """Of the contents: level, and what it took."""
+    """Return the cells of a table in the contents: its level, and its seconds."""
     made = table.made(out)
     if made is None:
         return NOT_MADE
@@ -115,7 +115,7 @@ def entry(table: Table, out: Path) -> Entry:
 
 
 def contents(entries: Mapping[str, Entry]) -> Iterator[str]:
-    """Which tables are there, how they were made, and what that took."""
+    """Yield the lines of the contents: which tables were made, how, and in how many seconds."""
     yield "| table | made | seconds | of which CPU |"
     yield "|---|---|---|---|"
     for name, cells in entries.items():
@@ -126,7 +126,7 @@ def contents(entries: Mapping[str, Entry]) -> Iterator[str]:
 
 
 def write(tables: Sequence[Table], out: Path, level: str) -> None:
-    """index.md and index.html."""
+    """Write index.md and index.html."""
     lines = [*HEAD, *contents({table.name: entry(table, out) for table in tables}), ""]
     lines += [line for table in tables for line in section(table, out, level)]
     out.mkdir(parents=True, exist_ok=True)
@@ -142,7 +142,7 @@ STYLE = (
 
 
 def as_html(lines: Sequence[str]) -> str:
-    """The few forms of Markdown that `section` writes."""
+    """Convert the few forms of Markdown that `section` writes to HTML."""
     body, in_table = [], False
     headings = {line[3:] for line in lines if line.startswith("## ")}
     for line in lines:
@@ -163,13 +163,13 @@ def as_html(lines: Sequence[str]) -> str:
 
 
 def cell_as_html(cell: str, headings: set[str]) -> str:
-    """A cell; the name of a table leads to it."""
+    """Convert a cell; the name of a table becomes a link to it."""
     text = html.escape(cell.strip())
     return f'<a href="#{text}">{text}</a>' if cell.strip() in headings else text
 
 
 def line_as_html(line: str) -> str:
-    """One line that is not a row."""
+    """Convert a line that is not a row of a table."""
     if line.startswith("#"):
         depth = len(line) - len(line.lstrip("#"))
         text = html.escape(line[depth + 1 :])

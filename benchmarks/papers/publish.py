@@ -1,8 +1,8 @@
-"""A page for readers who have not run anything: what is done, without links to files.
+"""A page for readers who have not run anything: the finished tables, without links to files.
 
-Full runs take hours, and are made a few tables at a time. So a table that the folder does not have, or has
-at a lower level only, stays on the page as it was published, with its day. Names that no table has any more
-go.
+Full runs take hours, and are made a few tables at a time. So the page keeps a published table with its
+day if the folder does not have the table or has it only at a lower level. Tables that no longer exist
+are removed.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pathlib import Path
 from benchmarks.papers.page import HEAD, NOT_MADE, Entry, contents, entry, section
 from benchmarks.papers.table import LEVELS, Table
 
-Part = tuple[Entry, list[str]]  # its entry of the contents, and its lines
+Part = tuple[Entry, list[str]]  # a table's cells in the contents, and its lines
 
 
 def publish(tables: Sequence[Table], out: Path, level: str, path: Path) -> None:
-    """Write the page, or bring it up to date."""
+    """Write the page, or update it."""
     before = published(path)
     parts: dict[str, Part] = {}
     for table in tables:
@@ -29,19 +29,19 @@ def publish(tables: Sequence[Table], out: Path, level: str, path: Path) -> None:
 
 
 def better(here: Part, there: Part) -> Part:
-    """The one of the higher level, else the one that is here."""
+    """Return the part with the higher level; if they are equal, the one from the folder."""
     ranks = (*LEVELS, NOT_MADE[0])
     return there if ranks.index(there[0][0]) < ranks.index(here[0][0]) else here
 
 
 def without_files(lines: Sequence[str]) -> list[str]:
-    """Lines that need no file beside the page; one empty line where several are left."""
+    """Return the lines that need no file beside the page; several empty lines become one."""
     alone = [line for line in lines if not line.startswith(("[", "!["))]
     return [line for k, line in enumerate(alone) if line or (k and alone[k - 1])]
 
 
 def published(path: Path) -> dict[str, Part]:
-    """The parts of a page that was written before, by the name of the table."""
+    """Return the parts of a page that was written before, by the name of the table."""
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     head, *sections = text.split("\n## ")
     rows = [line.strip("| ").split(" | ") for line in head.splitlines() if line.startswith("|")]

@@ -1,4 +1,4 @@
-"""Rows of a table as a CSV file has them: texts by name; what sentences about them need."""
+"""Rows of a table as read from a CSV file (texts by name), and helpers for sentences about them."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ Claims = Callable[[Sequence[Row]], list[str]]  # sentences that follow from the 
 
 
 def read(path: Path) -> list[Row]:
-    """All rows of a file."""
+    """Return all rows of a file."""
     with path.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
 def chosen(rows: Sequence[Row], **wanted: str) -> list[Row]:
-    """Rows with these entries."""
+    """Return the rows with these entries."""
     return [row for row in rows if all(row.get(name) == value for name, value in wanted.items())]
 
 
 def values(rows: Sequence[Row], name: str) -> list[str]:
-    """What occurs in a column, in order."""
+    """Return the values that occur in a column, in order."""
     return list(dict.fromkeys(row[name] for row in rows))
 
 
 def number(row: Row, name: str) -> float:
-    """An entry; nan where there is none."""
+    """Return an entry as a number; nan if there is none."""
     return float(row.get(name) or "nan")
 
 
 def short(value: float) -> str:
-    """Three digits."""
+    """Format a number with three digits."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def listed(found: Sequence[float]) -> str:
-    """Numbers, one after the other."""
+    """Format numbers as a list."""
     return ", ".join(short(value) for value in found)
 
 
 def growth(rows: Sequence[Row], across: str, name: str) -> float:
-    """The exponent of `name` as a power of `across`, between the first and the last row."""
+    """Return the exponent of `name` as a power of `across`, between the first and the last row."""
     first, last = rows[0], rows[-1]
     power = math.log(over(last, first, across))
     return math.log(over(last, first, name)) / power if power else math.nan
 
 
 def over(above: Row, below: Row, name: str) -> float:
-    """The ratio of two entries; nan where it has no meaning."""
+    """Return the ratio of two entries; nan unless both are positive."""
     top, bottom = number(above, name), number(below, name)
     return top / bottom if top > 0 and bottom > 0 else math.nan

@@ -1,9 +1,11 @@
-"""One table or figure of a paper, or its part on one data set: how it is made at each level, what it
-needs, and whether it is done.
+"""One table or figure of a paper, or its part on one data set.
 
-A table is made by the command of its paper, which writes CSV files and pictures into a folder of the
-table's own. The last file to be written is `done.json`: a run that was stopped begins with the table that
-has none. The names of parts of a table begin with its own: `cutting_plane/table1/covertype`.
+A table knows how it is made at each level, which files it needs, and whether it is done. The
+command of
+its paper makes it, and writes CSV files and pictures into the table's own folder. The last file is
+`done.json`, so that a resumed run starts with the first table that has none. The name of a part
+begins
+with the name of its table: `cutting_plane/table1/covertype`.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ DONE = "done.json"
 
 @dataclass(frozen=True)
 class Table:
-    """What of a paper, and the arguments of its command at each level; none: it is not made at that level."""
+    """A table, and the arguments of its command at each level.
+
+    A level without arguments does not make the table.
+    """
 
     name: str
     paper: str
@@ -33,33 +38,33 @@ class Table:
     full: tuple[str, ...]
     quick: tuple[str, ...] | None
     needs: tuple[str, ...]
-    differs: str  # from the paper's numbers, and why
+    differs: str  # how and why it differs from the paper's numbers
     quick_leaves_out: str = ""
-    columns: tuple[str, ...] = ()  # shown on the page; all if empty
+    columns: tuple[str, ...] = ()  # the columns shown on the page; all if empty
     says: Claims | None = None  # sentences that follow from the rows of a run
-    full_ends: str = ""  # where fits of the full level end before their tolerance
+    full_ends: str = ""  # how limits of the full level end fits before their tolerance
 
     def arguments(self, level: str) -> tuple[str, ...] | None:
-        """Of the command; None where the level leaves the table out."""
+        """Return the arguments of the command, or None if the level leaves the table out."""
         if level == "small":
             return (*self.full, "--small")
         return self.full if level == "full" else self.quick
 
     def missing(self, level: str) -> list[str]:
-        """Files that are needed and not there."""
+        """Return the needed files that are missing."""
         return [] if level == "small" else missing_files(self.needs)
 
     def folder(self, out: Path) -> Path:
-        """Where its files are."""
+        """Return the folder of the table's files."""
         return out / self.name
 
     def made(self, out: Path) -> dict[str, Any] | None:
-        """How it was made, if it is done."""
+        """Return how the table was made, or None if it is not done."""
         path = self.folder(out) / DONE
         return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
     def is_done(self, out: Path, level: str) -> bool:
-        """Made with the arguments of this level, or of the full one where less is asked for."""
+        """Return whether the table was made at this level, or at the full level if `level` is "quick"."""
         made = self.made(out)
         if made is None:
             return False

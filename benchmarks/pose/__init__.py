@@ -1,1 +1,1 @@
-"""Poses of people: joints as the parts of a tree, with hidden types."""
+"""Poses of people: joints are the parts of a tree, with hidden types."""

@@ -1,10 +1,12 @@
 """python -m benchmarks.pose [--train N] [--types 1 4] [--C 30] [--out DIR] [--small]
 
-The 14 joints of people doing sports (lspet400: 300 images to train on, 100 to test) by a tree of parts on
-cells of 4 x 4 pixels, with histograms of gradients as features. Parts have hidden types: each has an
-appearance and a spring of its own, and neighbours a weight for each pair. Joints that are not visible have no
-true place: they are hidden, too. Beside it the mean position of every joint, and a tree that is trained on
-images without hidden joints alone.
+Find the 14 joints of people doing sports (lspet400: 300 images to train on, 100 to test). The model
+is a
+tree of parts on cells of 4 x 4 pixels, with histograms of gradients as features. Parts have hidden
+types: each type has its own appearance and spring, and there is a weight for each pair of types of
+neighbours. Invisible joints have no true place, so their places are hidden, too. The baselines are
+the
+mean position of every joint, and a tree that is trained only on images without hidden joints.
 """
 
 from __future__ import annotations
@@ -27,13 +29,13 @@ from benchmarks.pose.measures import LIMBS, TREE, pck, pcp
 from benchmarks.timing import write_csv
 from maxmargin import LatentSVM, StructuralSVM, models
 
-STEP = 4  # pixels of a cell
+STEP = 4  # pixels per cell side
 SHARES = ("PCK@0.1", "PCK@0.2", "PCP", *LIMBS)
 
 
 @dataclass
 class People:
-    """Images of any size, and joints (n, 14, 2) as row and column in pixels; NaN: not visible."""
+    """Images of any size, and joints (n, 14, 2) as row and column in pixels; NaN if not visible."""
 
     images: list[np.ndarray]
     joints: np.ndarray
@@ -44,11 +46,11 @@ class People:
         )
 
     def maps(self) -> list[np.ndarray]:
-        """Features of all cells."""
+        """Return the features of all cells."""
         return [gradient_map(image, STEP) for image in self.images]
 
     def places(self) -> list[np.ndarray]:
-        """Cells of the joints."""
+        """Return the cells of the joints."""
         return [
             np.clip(joints // STEP, 0, np.array([(side - 1) // STEP for side in image.shape]))
             for image, joints in zip(self.images, self.joints, strict=True)
@@ -56,12 +58,12 @@ class People:
 
     @property
     def sizes(self) -> np.ndarray:
-        """(n, 1, 2)"""
+        """Return the sizes of the images with shape (n, 1, 2)."""
         return np.array([image.shape for image in self.images], dtype=np.float64)[:, None]
 
 
 def sports() -> People:
-    """lspet400; a joint that is marked as visible, but outside of its image, is not."""
+    """Load lspet400; a joint outside its image counts as invisible, even if it is marked as visible."""
     with np.load(data_file("lspet400", "lspet400.npz"), allow_pickle=False) as file:
         sizes, joints = file["shape"], file["joints"].astype(np.float64)
         ends = np.cumsum(sizes.prod(axis=1))
@@ -76,7 +78,7 @@ def sports() -> People:
 
 
 def made_up(n: int, seed: int) -> People:
-    """Stick figures with moving arms and legs, for a run without data; some joints are not marked."""
+    """Make stick figures with moving arms and legs for a run without data; some joints are unmarked."""
     rng = np.random.default_rng(seed)
     standing = np.array(
         [
@@ -86,7 +88,7 @@ def made_up(n: int, seed: int) -> People:
     )
     joints = standing + rng.normal(scale=1.2, size=(n, 14, 2)) + rng.integers(-2, 4, size=(n, 1, 2))
     raised = rng.random(n) < 0.5
-    joints[raised, 6:8] -= [[20.0, 0.0], [14.0, 0.0]]  # the right arm is up or down
+    joints[raised, 6:8] -= [[20.0, 0.0], [14.0, 0.0]]  # for these figures, the right arm is up
     joints = np.clip(joints, 1, [58, 46])
     images = []
     for figure in joints:
@@ -101,7 +103,7 @@ def made_up(n: int, seed: int) -> People:
 
 
 def measures(people: People, places: Sequence[np.ndarray]) -> dict[str, float]:
-    """Of predicted cells, known by their centres."""
+    """Return the measures of predicted cells; the centre of a cell is its position."""
     found = STEP * np.array(places) + STEP / 2
     shares = pcp(people.joints, found)
     return {
@@ -112,7 +114,7 @@ def measures(people: People, places: Sequence[np.ndarray]) -> dict[str, float]:
 
 
 def mean_pose(train: People, test: People) -> dict[str, Any]:
-    """The mean place of every joint, as a share of the image: looks at no test image."""
+    """Predict the mean place of every joint as a share of the image, without looking at test images."""
     mean = np.nanmean(train.joints / train.sizes, axis=0)
     return {
         "method": "mean pose",
@@ -122,7 +124,7 @@ def mean_pose(train: People, test: People) -> dict[str, Any]:
 
 
 def fitted(name: str, svm: Any, train: People, test: People) -> dict[str, Any]:
-    """A row for an estimator."""
+    """Return the row of an estimator."""
     X, Y = train.maps(), train.places()
     began = time.process_time()
     with warnings.catch_warnings():
@@ -137,7 +139,7 @@ def fitted(name: str, svm: Any, train: People, test: People) -> dict[str, Any]:
 
 
 def run(train: People, test: People, options: argparse.Namespace) -> list[dict]:
-    """A row for each method."""
+    """Return a row for each method."""
     settings = {"tol": options.tol, "max_passes": options.passes, "random_state": 0}
     whole = train[~np.isnan(train.joints).any(axis=(1, 2))]
     rows: list[dict] = []
@@ -161,7 +163,7 @@ def run(train: People, test: People, options: argparse.Namespace) -> list[dict]:
 
 
 def shown(rows: list[dict]) -> str:
-    """The rows as a Markdown table."""
+    """Format the rows as a Markdown table."""
     lines = [f"| method | images | {' | '.join(SHARES)} | rounds | passes | CPU s |"]
     lines.append("|---" * (len(SHARES) + 5) + "|")
     for row in rows:
@@ -173,7 +175,7 @@ def shown(rows: list[dict]) -> str:
 
 
 def says(rows: Sequence[reading.Row]) -> list[str]:
-    """What hidden types bring, beside one type and beside the mean pose."""
+    """Describe the scores with hidden types, with one type, and of the mean pose."""
     most = max(reading.number(row, "PCP") for row in rows)
     best = [row["method"] for row in rows if reading.number(row, "PCP") == most]
     shares = [

@@ -1,10 +1,11 @@
-"""How good poses are: PCP for limbs, PCK for joints.
+"""Measures of the quality of poses: PCP for limbs, PCK for joints.
 
-    PCP   a limb is right if both of its ends are within half of its true length of where they should be
-    PCK   a joint is right if it is within alpha times the longer side of the box around a person's joints
+    PCP   a limb is right if each of its ends is at most half the limb's true length off
+    PCK   a joint is right if it is at most alpha times the longer side of the person's box off
 
-(Yang and Ramanan, "Articulated human detection with flexible mixtures of parts".) Joints that are not marked
-as visible, and limbs with such an end, are not counted.
+The box contains the visible joints of the person. (Yang and Ramanan, "Articulated human detection
+with
+flexible mixtures of parts".) Invisible joints do not count, nor do limbs with an invisible end.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ LIMBS = {
 
 
 def pck(truth: np.ndarray, found: np.ndarray, alpha: float) -> float:
-    """The share of right joints; `truth` is (n, 14, 2) with NaN where a joint is not visible."""
+    """Return the share of right joints; `truth` is (n, 14, 2), with NaN for an invisible joint."""
     sides = np.nanmax(truth, axis=1) - np.nanmin(truth, axis=1)
     away = np.linalg.norm(truth - found, axis=2)
     seen = ~np.isnan(away)
@@ -62,7 +63,7 @@ def pck(truth: np.ndarray, found: np.ndarray, alpha: float) -> float:
 
 
 def pcp(truth: np.ndarray, found: np.ndarray) -> dict[str, float]:
-    """The share of right limbs of each kind, and of all."""
+    """Return the share of right limbs of each kind, and of all limbs."""
     away, right = np.linalg.norm(truth - found, axis=2), {}
     for name, limbs in LIMBS.items():
         answers = []

@@ -15,7 +15,7 @@ DEFAULT_RACES = ("usps", "ocr", "conll2000")
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line; what is not given comes from the config."""
+    """Build the command line; the config supplies the values that are not given."""
     result = argparse.ArgumentParser(prog="python -m benchmarks.race", description=__doc__)
     result.add_argument("--data", nargs="+", default=DEFAULT_RACES, help="configs to run, by name")
     result.add_argument("--lambdas", nargs="+", type=float)
@@ -32,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the races asked for, write their files, print the ratios to the bars."""
+    """Run the requested races, write their files, print the ratios to the bars."""
     chosen = parser().parse_args(arguments)
     for name in chosen.data:
         config = Config.read(name).changed(

@@ -1,9 +1,11 @@
-"""Bars: what a prototype of the default solver needed, and the factors allowed over it.
+"""Bars: the cost of a prototype of the default solver, and the allowed factors over it.
 
-Measured on one core of another machine, CPU seconds, about +-25 %: passes and ratios to peers of
-the same run carry over, seconds only as far as the machines are alike. Raw inputs; OCR: mean
-Hamming loss, folds 1 to 9; CoNLL-2000: word and tag at -2..2 and a bias, counted Hamming loss.
-Gaps are in units of the loss.
+They are CPU seconds on one core of another machine, with an error of about 25 %. Passes, and ratios
+to
+peers of the same run, carry over to this machine; seconds carry over only if the machines are
+alike.
+Inputs are raw. OCR: mean Hamming loss, folds 1 to 9. CoNLL-2000: word and tag at -2..2 and a bias,
+counted Hamming loss. Gaps are in units of the loss.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Bar:
-    """Passes and CPU seconds of training alone to a gap."""
+    """Passes and CPU seconds to a gap, for training alone."""
 
     passes: float
     seconds: float
@@ -36,35 +38,36 @@ BARS: dict[tuple[str, float, float], Bar] = {
     ("conll2000", 0.001, 0.01): Bar(11.9, 1.76),
     ("conll2000", 0.001, 0.001): Bar(18.4, 2.55),
 }
-TRAINING_FACTOR = 1.3  # passes and training seconds over the bar
-FIT_FACTOR = {"ocr": 2.0, "conll2000": 1.5}  # fit end to end over the bar's seconds
+TRAINING_FACTOR = 1.3  # allowed passes and training seconds relative to the bar
+# allowed seconds of the whole fit relative to the bar's seconds
+FIT_FACTOR = {"ocr": 2.0, "conll2000": 1.5}
 CONTENDERS = ("auto", "proximal")
 
 
 @dataclass(frozen=True)
 class Rival:
-    """How many times less CPU than a rival is asked for; `measure` is the column compared."""
+    """The factor by which our CPU time must be below a rival's; `measure` is the compared column."""
 
     data: str
     solver: str
     factor: float
     measure: str
-    regularization: float | None = None  # None: at every lambda
+    regularization: float | None = None  # lambda; None: at every lambda
 
 
 RIVALS = (
-    # Training against training, and end to end: preparing the data costs both the same.
+    # Compare training alone, and the whole fit: preparing the data costs both the same.
     Rival("ocr", "bcfw", 15.0, "train_cpu", 0.01),
     Rival("ocr", "bcfw", 15.0, "fit_cpu", 0.01),
     Rival("ocr", "crfsuite-lbfgs", 50.0, "train_cpu", 0.01),
     Rival("usps", "liblinear", 2.0, "fit_cpu"),
     Rival("conll2000", "crfsuite-ap", 20.0, "train_cpu"),
 )
-CHUNK_F1 = 0.938  # rich features
+CHUNK_F1 = 0.938  # to be reached with rich features
 
 
 def compare(config: Config, rows: list[Row]) -> list[str]:
-    """One line per bar that the rows allow to be checked."""
+    """Return one line per bar that the rows can be compared with."""
     ours = [row for row in rows if row["solver"] in CONTENDERS]
     if config.options.get("rich"):
         return [_against_f1(row) for row in ours]
@@ -103,7 +106,7 @@ def _against_rival(rival: Rival, row: Row, rows: list[Row]) -> list[str]:
         return []
     lines = []
     for other in rows:
-        # A peer without our objective has one row for all lambdas and tolerances.
+        # A peer with another objective has one row for all lambdas and tolerances.
         same = all(other.get(name) in (None, row[name]) for name in ("lambda", "tol"))
         if other["solver"] != rival.solver or not same:
             continue

@@ -1,4 +1,4 @@
-"""What one race runs: a JSON file of `configs/`, with changes from the command line."""
+"""The settings of one race: a JSON file of `configs/`, with changes from the command line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FOLDER = Path(__file__).parent / "configs"
 
 @dataclass(frozen=True)
 class Config:
-    """Fields of a config file. `options` go to the loader of the data set."""
+    """The fields of a config file; `options` go to the loader of the data set."""
 
     data: str
     lambdas: tuple[float, ...]
@@ -28,7 +28,7 @@ class Config:
 
     @classmethod
     def read(cls, name: str) -> Config:
-        """The config called `name` in the folder of configs, or the file of that path."""
+        """Read the config called `name` in the folder of configs, or the file with that path."""
         path = FOLDER / f"{name}.json"
         if not path.is_file():
             path = Path(name)
@@ -44,11 +44,11 @@ class Config:
         return cls(**(values | tuples))
 
     def changed(self, **values: Any) -> Config:
-        """The same with the given values that are not None."""
+        """Return the config with the given values that are not None."""
         return replace(self, **{key: value for key, value in values.items() if value is not None})
 
     def shrunk(self) -> Config:
-        """The same race on the synthetic stand-in: seconds, not minutes."""
+        """Return the same race on the synthetic stand-in, which takes seconds instead of minutes."""
         return replace(
             self,
             options=self.options | {"small": True},

@@ -1,17 +1,20 @@
 """python -m benchmarks.race.evidence [--parts NAME ...] [--repeats N] [--out DIR] [--small]
 
-What a race does not show, each part a table `evidence-<part>.csv`; CPU seconds, the least of N, one thread:
+Measurements that a race does not show. Each part writes a table `evidence-<part>.csv`. CPU seconds
+are the
+least of N runs with one thread:
 
-    import    `import maxmargin` in a process of its own, beside an empty one; and with an estimator made
-    first     `fit` to a gap of a tenth of the mean loss, beside peers (`benchmarks.race.first`)
-    sets      `fit` of sets of labels with all pairs, beside none (`benchmarks.race.sets`)
-    predict   `predict` from the user's arrays: examples and nodes a second
-    roofline  exact passes beside a copy of memory and a product of matrices (`benchmarks.race.roofline`)
-    memory    `fit` at its largest, beside the data, the weights and peers (`benchmarks.race.memory`)
-    counts    instructions of one small fit (valgrind, where it is installed): the same on a busy machine
+  import    processes that import nothing, the library, or make an estimator
+  first     `fit` to a gap of a tenth of the mean loss, beside peers (`benchmarks.race.first`)
+  sets      `fit` of sets of labels with all pairs, beside none (`benchmarks.race.sets`)
+  predict   `predict` from the user's arrays: examples and nodes a second
+  roofline  exact passes beside a copy of memory and a product of matrices (`benchmarks.race.roofline`)
+  memory    peak memory of `fit`, beside the data, the weights and peers (`benchmarks.race.memory`)
+  counts    instructions of one small fit (if valgrind is installed): the same on a busy machine
 
-Flat problems are `benchmarks.race.flat`, threads `benchmarks.threads`, taggers from attributes to a file
-`benchmarks.footprint`.
+`benchmarks.race.flat` measures flat problems, `benchmarks.threads` threads, and
+`benchmarks.footprint`
+taggers from attributes to a file.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ CHILDREN = {
     "maxmargin": "import maxmargin",
     "an estimator": "import maxmargin as mm; mm.BinarySVC()",
 }
-# A fit with and without; the difference is the fit.
+# Code that makes some fits; runs with different numbers of fits are subtracted.
 COUNTED = """
 import numpy as np, maxmargin as mm
 rng = np.random.default_rng(0)
@@ -49,7 +52,7 @@ KINDS = {"BinarySVC": 2, "MulticlassSVC": 4}
 
 
 def cpu_of_child(code: str, *before: str) -> float:
-    """CPU seconds of a process of its own that runs this code."""
+    """Return the CPU seconds of a new process that runs this code."""
 
     def spent() -> float:
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -61,7 +64,7 @@ def cpu_of_child(code: str, *before: str) -> float:
 
 
 def slowest_imports(code: str, most: int = 3) -> str:
-    """The modules whose own time is the longest, by `-X importtime`, in milliseconds."""
+    """Return the modules with the longest own import time (`-X importtime`), in milliseconds."""
     ran = [sys.executable, "-X", "importtime", "-c", code]
     said = subprocess.run(ran, check=True, capture_output=True, text=True).stderr
     found = re.findall(r"import time:\s+(\d+) \|\s+\d+ \|\s+(\S+)", said)
@@ -70,7 +73,7 @@ def slowest_imports(code: str, most: int = 3) -> str:
 
 
 def imports(small: bool, repeats: int) -> list[Row]:
-    """Children with and without the library."""
+    """Measure processes with and without the library."""
     rows = []
     for name, code in CHILDREN.items():
         cpu = min(cpu_of_child(code) for _ in range(repeats))
@@ -81,7 +84,7 @@ def imports(small: bool, repeats: int) -> list[Row]:
 
 
 def predict(small: bool, repeats: int) -> list[Row]:
-    """Examples and nodes a second, with one thread."""
+    """Measure examples and nodes per second, with one thread."""
     rows = []
     for name in first.DATA:
         data = datasets.load(name, small=small)
@@ -97,11 +100,11 @@ def predict(small: bool, repeats: int) -> list[Row]:
 
 
 def instructions(code: str) -> int:
-    """Of a process of its own, by valgrind."""
+    """Count the instructions of a new process with valgrind."""
     with tempfile.TemporaryDirectory() as folder:
         options = ["--tool=cachegrind", "--cache-sim=no", f"--cachegrind-out-file={folder}/out"]
         ran = ["valgrind", *options, sys.executable, "-c", code]
-        env = os.environ | {"PYTHONHASHSEED": "0"}  # the same walk through dicts each time
+        env = os.environ | {"PYTHONHASHSEED": "0"}  # dicts are iterated in the same order each time
         said = subprocess.run(ran, check=True, capture_output=True, text=True, env=env).stderr
     found = re.search(r"I\s+refs:\s+([\d,]+)", said)
     assert found is not None
@@ -109,7 +112,12 @@ def instructions(code: str) -> int:
 
 
 def counts(small: bool, repeats: int) -> list[Row]:
-    """One fit: what three take more than one, halved. Without valgrind no row."""
+    """Count the instructions of one fit.
+
+    The count is half of the difference between a process with three fits and one with one fit.
+    Without
+    valgrind there are no rows.
+    """
     if small or shutil.which("valgrind") is None:
         return []
     rows = []

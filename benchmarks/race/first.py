@@ -1,12 +1,13 @@
-"""A rough answer: how soon? `fit` to a gap of a tenth of the mean loss, beside peers that come as near.
+"""How soon is there a rough answer? `fit` to a gap of a tenth of the mean loss, beside peers.
 
-The solvers of this library pay for reading the arrays and for a certificate. A peer proves nothing: what
-counts is its training call alone, once its objective P is within the same gap of the optimum, of which a
-tight fit gives a lower bound.
+The solvers of this library pay for reading the arrays and for a certificate. A peer proves nothing.
+Only the time of its training call counts, and it must bring its objective P within the same gap of
+the
+optimum. A tight fit gives the lower bound on the optimum.
 
-    liblinear    Crammer-Singer, at the loosest tolerance that gets there
-    crfsuite-ap  averaged perceptron: the fewest passes after which its weights get there, times the factor
-                 that suits P best
+    liblinear    Crammer-Singer, at the loosest tolerance that is good enough
+    crfsuite-ap  averaged perceptron: the fewest passes after which its weights are good enough, times the
+                 factor that minimises P
 """
 
 from __future__ import annotations
@@ -26,23 +27,23 @@ from benchmarks.timing import best_of
 Row = dict[str, Any]
 DATA = ("usps", "ocr", "conll2000")
 SOLVERS = ("auto", "sda", "bcfw", "subgradient", "one-slack")
-ROUGH, TIGHT = 0.1, 0.003  # of the mean loss at w = 0
+ROUGH, TIGHT = 0.1, 0.003  # as fractions of the mean loss at w = 0
 REGULARIZATION = 0.01
 PASSES = (1, 2, 3, 5, 8, 12, 20, 40, 100)
 
 
 def rows(small: bool, repeats: int) -> list[Row]:
-    """All data sets, solvers in turn, then the peers that are installed."""
+    """Return the rows of all data sets: solvers in turn, then the installed peers."""
     return [row for name in DATA for row in rows_of(datasets.load(name, small=small), repeats)]
 
 
 def rows_of(data: datasets.Dataset, repeats: int) -> list[Row]:
-    """One data set."""
+    """Return the rows of one data set."""
     tol = ROUGH * mean_loss(data)
     budget = {"max_passes": 200, "max_seconds": 30.0}
     kept = ("solver", "tol", "fit_cpu", "train_cpu", "passes", "gap", "converged")
     found: dict[str, Row] = {}
-    for _ in range(repeats):  # in turn: all meet the same load
+    for _ in range(repeats):  # solvers run in turn, so that all meet the same load
         for solver in SOLVERS:
             row, _ = ours.row(data, solver, REGULARIZATION, tol, 1, budget)
             if solver not in found or row["fit_cpu"] < found[solver]["fit_cpu"]:
@@ -59,21 +60,24 @@ def rows_of(data: datasets.Dataset, repeats: int) -> list[Row]:
 
 
 def mean_loss(data: datasets.Dataset) -> float:
-    """Of the worst output of an example: its length where mistakes are counted, else 1."""
+    """Return the mean loss of the worst output of an example.
+
+    That is the length if mistakes are counted, else 1.
+    """
     if data.kind == "multiclass" or data.mean_loss:
         return 1.0
     return float(np.mean([len(y) for y in data.Y_train]))
 
 
 def liblinear(data: datasets.Dataset, svm: Any, enough: float, repeats: int) -> Row:
-    """LIBLINEAR to the objective `enough`."""
+    """Run LIBLINEAR to the objective `enough`."""
     row = peers.liblinear(data, peers.Setting(REGULARIZATION, enough, repeats))
     kept = {key: row[key] for key in ("solver", "fit_cpu", "train_cpu")}
     return kept | {"converged": row["primal"] <= enough}
 
 
 def perceptron(data: datasets.Dataset, svm: Any, enough: float, repeats: int) -> Row:
-    """CRFsuite's averaged perceptron to the objective `enough`, with the best factor on its weights."""
+    """Run CRFsuite's averaged perceptron to the objective `enough`, with the best factor on w."""
     import pycrfsuite
 
     trainer = pycrfsuite.Trainer(algorithm="ap", verbose=False)
@@ -104,7 +108,7 @@ PEERS: dict[str, Callable[[datasets.Dataset, Any, float, int], Row]] = {
 
 
 def weights_of(path: str, data: datasets.Dataset, svm: Any) -> np.ndarray:
-    """The weights in a file of CRFsuite, in the order of `coef_`."""
+    """Return the weights in a file of CRFsuite, in the order of `coef_`."""
     import pycrfsuite
 
     tagger = pycrfsuite.Tagger()
@@ -127,7 +131,10 @@ def weights_of(path: str, data: datasets.Dataset, svm: Any) -> np.ndarray:
 
 
 def least_primal(examples: Any, w: np.ndarray, C: float) -> float:
-    """min_s 1/2 |s w|^2 + C sum of slacks at s w, by thirds: it is convex in s."""
+    """Return min_s 1/2 |s w|^2 + C sum of slacks at s w.
+
+    The function is convex in s, so a ternary search finds the minimum.
+    """
 
     def primal(s: float) -> float:
         return 0.5 * s * s * float(w @ w) + C * float(examples.slacks(s * w)[0].sum())

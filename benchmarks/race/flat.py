@@ -1,13 +1,22 @@
-"""python -m benchmarks.race.flat [--tasks NAME ...] [--relative R ...] [--repeats N] [--out DIR] [--small]
+"""python -m benchmarks.race.flat [--tasks NAME ...] [--relative R ...] [--repeats N] [--out DIR]
+[--small]
 
-Flat problems beside LIBLINEAR: CPU seconds of `fit` alone to the same primal objective, from the user's
-arrays to the fitted estimator, without an intercept. "auto" is asked for a gap of R times the objective;
-LIBLINEAR (scikit-learn's LinearSVC) gets the loosest of its tolerances, four to a decade, whose primal is
-no higher than that of "auto". All methods alternate in one run; a time is the least of N, short fits
-twice in a row: what the method before left in the caches is not theirs. The other
-solvers are asked for the same gap: `lost` is what "auto" takes more than the better of them. A problem of
-at most 10,000 examples x features x classes is solved to rounding, whatever was asked for: LIBLINEAR has
-to come within a millionth of that objective. One thread.
+Flat problems beside LIBLINEAR: CPU seconds of `fit` alone to the same primal objective, from the
+user's
+arrays to the fitted estimator, without an intercept. "auto" gets a gap of R times the objective as
+its
+tolerance. LIBLINEAR (scikit-learn's LinearSVC) gets the loosest of its tolerances, four to a
+decade, whose
+primal is no higher than the primal of "auto".
+
+All methods alternate in one run, and a time is the least of N. Short fits run twice in a row, so
+that the
+second finds its own data in the caches. The other solvers get the same gap: `lost` is the extra
+time of
+"auto" relative to the best of them. A problem of at most 10,000 examples x features x classes is
+solved to
+rounding for any tolerance: there LIBLINEAR must come within a millionth of that objective. One
+thread.
 """
 
 from __future__ import annotations
@@ -43,25 +52,26 @@ from benchmarks.papers.dual_coordinate.__main__ import (
 from benchmarks.timing import write_csv
 
 Row = dict[str, Any]
-SEARCHED = mm.solvers.Proximal(keep=9)  # another `keep` than the default: outputs are searched for
+# a `keep` that differs from the default makes the solver search for outputs
+SEARCHED = mm.solvers.Proximal(keep=9)
 SOLVERS: dict[str, Any] = {
     "auto": "auto",
     "dual-coordinate": "dual-coordinate",
     "proximal, searched": SEARCHED,
 }
-SHORT = 0.02  # seconds of a fit that is made twice in a row
-CLOSE = 1e-6  # of the primal: no higher than this is the same
+SHORT = 0.02  # fits that are shorter than this many seconds run twice in a row
+CLOSE = 1e-6  # relative excess of the primal that still counts as the same objective
 LADDER = tuple(10.0 ** (0.5 - step / 4) for step in range(36))  # tolerances of LIBLINEAR
 
 
 def scaled(X: np.ndarray) -> np.ndarray:
-    """Columns of mean 0 and variance 1."""
+    """Scale columns to mean 0 and variance 1."""
     return StandardScaler().fit_transform(X)
 
 
 @cache
 def cover_rows() -> tuple[np.ndarray, np.ndarray]:
-    """10,000 of the first 60,000 rows of covertype."""
+    """Return 10,000 of the first 60,000 rows of covertype."""
     with gzip.open(datasets.data_file("covtype", "covtype.csv.gz"), "rt") as lines:
         table = np.loadtxt(lines, delimiter=",", skiprows=1, max_rows=60_000)
     table = np.random.default_rng(0).permutation(table)[:10_000]
@@ -69,7 +79,7 @@ def cover_rows() -> tuple[np.ndarray, np.ndarray]:
 
 
 def two_classes(data: tuple[np.ndarray, np.ndarray], label: Any, name: str) -> Task:
-    """One label against the rest."""
+    """Return the task of one label against the rest."""
     X, y = data
     return Task(name, X, (y == label).astype(np.int64))
 
@@ -126,38 +136,41 @@ class Setting:
     C: float
 
     def ours(self, solver: Any, tol: float | str) -> Any:
-        """One of this library's classifiers."""
+        """Return one of this library's classifiers."""
         kind = mm.BinarySVC if self.task.binary else mm.MulticlassSVC
         svm = kind(self.C, fit_intercept=False, solver=solver, tol=tol, random_state=0)
         return svm.set_params(max_passes=5000)
 
     def theirs(self, tol: float) -> Any:
-        """LIBLINEAR on the same objective."""
+        """Return LIBLINEAR on the same objective."""
         return theirs(self.task, self.C, tol).set_params(max_iter=20_000)
 
     def fitted(self, svm: Any) -> Any:
-        """The same classifier, fitted."""
+        """Fit and return the classifier."""
         return svm.fit(self.task.X, self.task.y)
 
     def primal(self, svm: Any) -> float:
-        """P(w) by definition."""
+        """Return P(w) by definition."""
         return primal(self.task, np.atleast_2d(svm.coef_), self.C)
 
     def tolerance(self, relative: float) -> float:
-        """A gap of this part of the objective, in units of the loss."""
+        """Return the gap that is this fraction of the objective, in units of the loss."""
         dual = self.fitted(self.ours("auto", "auto")).certificate_.dual
         return relative * dual / (self.C * len(self.task.y))
 
 
 def seconds(setting: Setting, svm: Any) -> tuple[float, Any]:
-    """CPU seconds of `fit` alone, and the fitted classifier."""
+    """Return the CPU seconds of `fit` alone, and the fitted classifier."""
     started = time.process_time()
     setting.fitted(svm)
     return time.process_time() - started, svm
 
 
 def loosest(setting: Setting, goal: float, most: float) -> tuple[float, bool]:
-    """LIBLINEAR's loosest tolerance for the primal `goal`; whether one was found within `most` seconds."""
+    """Find LIBLINEAR's loosest tolerance that reaches the primal `goal`.
+
+    Also return whether one was found before a fit took more than `most` seconds.
+    """
     for tol in LADDER:
         spent, svm = seconds(setting, setting.theirs(tol))
         if setting.primal(svm) <= goal * (1 + CLOSE):
@@ -168,7 +181,7 @@ def loosest(setting: Setting, goal: float, most: float) -> tuple[float, bool]:
 
 
 def race(setting: Setting, relative: float, repeats: int, most: float) -> Row:
-    """All methods, alternating; the least CPU milliseconds of each."""
+    """Run all methods alternately; return the least CPU milliseconds of each."""
     tol = setting.tolerance(relative)
     goal = setting.primal(setting.fitted(setting.ours("auto", tol)))
     peer, reached = loosest(setting, goal, most)
@@ -187,7 +200,7 @@ def race(setting: Setting, relative: float, repeats: int, most: float) -> Row:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows as a Markdown table."""
+    """Format the rows as a Markdown table."""
     columns = [name for name in rows[0] if name not in ("peer tol", "primal")]
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
     for row in rows:

@@ -1,13 +1,15 @@
-"""Memory of `fit` at its largest, each learner in a process of its own.
+"""Peak memory of `fit`, with each learner in its own process.
 
-    data    MB of the arrays that the user has: dense rows, or the values, indices and pointers of sparse ones
-    w       MB of the weights in double precision, as `coef_` has them
-    peak    MB that the process had at its largest while it trained, less what it had before
-    share   of the peak: over the data and two w
+    data    MB of the user's arrays: dense rows, or the values, indices and pointers of sparse rows
+    w       MB of the weights in double precision, like `coef_`
+    peak    MB of the process's peak during training, minus its memory before
+    share   peak divided by (data + 2 w)
 
-The core keeps rows of its own beside the user's, in single precision or as indices where that says the same.
-CRFsuite starts from items that were handed over before, LIBLINEAR from the same arrays. Linux alone resets
-the peak of a process.
+The core keeps its own rows beside the user's, in single precision, or as indices alone if all
+values are
+one. CRFsuite starts from items that were handed over before, LIBLINEAR from the same arrays. Only
+Linux can
+reset the peak of a process.
 """
 
 from __future__ import annotations
@@ -35,13 +37,13 @@ CHAINS: dict[str, tuple[str, dict[str, Any], float, float]] = {
     "conll2000": ("conll2000", {}, 0.001, 0.1),
     "conll2000-rich": ("conll2000", {"rich": True}, 0.001, 0.1),
 }
-PASSES = 3  # of CRFsuite: its memory does not depend on them
+PASSES = 3  # passes of CRFsuite; its memory does not depend on them
 CHILD = "from benchmarks.race import memory; memory.child({!r}, {!r}, {!r})"
 PROCESS = Path("/proc/self")
 
 
 def rows(small: bool, repeats: int) -> list[Row]:
-    """All data sets and learners; none where the peak of a process cannot be reset."""
+    """Return a row for each data set and learner; no rows if the peak of a process cannot be reset."""
     if not (PROCESS / "clear_refs").exists():
         return []
     found = []
@@ -55,33 +57,33 @@ def rows(small: bool, repeats: int) -> list[Row]:
 
 
 def child(name: str, learner: str, small: bool) -> None:
-    """One fit, as JSON on stdout."""
+    """Fit once and print the row as JSON."""
     data, fit = (of_text if name == "rcv1" else of_chain)(name, learner, small)
-    (PROCESS / "clear_refs").write_text("5")  # the peak is what there is now
+    (PROCESS / "clear_refs").write_text("5")  # reset the peak to the current memory
     before = memory("VmRSS")
     fitted = fit()
     more = memory("VmHWM") - before
     w = getattr(fitted, "coef_", None)
-    size = math.nan if w is None else float(w.nbytes)  # CRFsuite keeps its own in a file
+    size = math.nan if w is None else float(w.nbytes)  # CRFsuite keeps its weights in a file
     row: Row = {"data": name, "learner": learner, "data MB": data / MB, "w MB": size / MB}
     print(json.dumps(row | {"peak MB": more / MB, "share": more / (data + 2 * size)}))
 
 
 def memory(name: str) -> int:
-    """Bytes of this process: VmRSS now, VmHWM at most."""
+    """Return bytes of this process: VmRSS is the current value, VmHWM the peak."""
     lines = (PROCESS / "status").read_text().splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(name + ":"))
 
 
 def size_of(x: Any) -> int:
-    """Bytes of a dense or a sparse matrix."""
+    """Return the bytes of a dense or a sparse matrix."""
     if hasattr(x, "indptr"):
         return int(x.data.nbytes + x.indices.nbytes + x.indptr.nbytes)
     return int(x.nbytes)
 
 
 def of_chain(name: str, learner: str, small: bool) -> tuple[int, Fit]:
-    """Bytes of the sequences, and what trains on them."""
+    """Return the bytes of the sequences, and a function that trains on them."""
     kind, options, regularization, tol = CHAINS[name]
     data = datasets.load(kind, small=small, **options)
     size = sum(size_of(x) for x in data.X_train)
@@ -98,7 +100,7 @@ def of_chain(name: str, learner: str, small: bool) -> tuple[int, Fit]:
 
 
 def of_text(name: str, learner: str, small: bool) -> tuple[int, Fit]:
-    """The same for two classes of documents."""
+    """Return the same for two classes of documents."""
     import maxmargin as mm
 
     task: Task = small_tasks()[0] if small else rcv1_binary()

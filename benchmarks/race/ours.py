@@ -35,7 +35,7 @@ SOLVERS: dict[str, Callable[[], Any]] = {
 
 
 def estimator(data: Dataset, solver: Any, regularization: float, **options: Any) -> Any:
-    """The estimator whose objective is lambda/2 |w|^2 + mean loss, scaled by 1/lambda."""
+    """Return the estimator whose objective is lambda/2 |w|^2 + mean loss, scaled by 1/lambda."""
     C = 1.0 / (regularization * data.size)
     options = {"C": C, "solver": solver, "random_state": 0, "n_jobs": 1} | options
     if data.kind == "multiclass":
@@ -44,7 +44,7 @@ def estimator(data: Dataset, solver: Any, regularization: float, **options: Any)
 
 
 def model_of(data: Dataset) -> Any:
-    """The model of this kind of data."""
+    """Return the model for this kind of data."""
     if data.kind == "multiclass":
         return models.Multiclass()
     if data.kind == "grammar":
@@ -57,12 +57,12 @@ def model_of(data: Dataset) -> Any:
 def fit(
     data: Dataset, make: Callable[[], Any], repeats: int, seconds: float = float("inf")
 ) -> Timed[Any]:
-    """The fastest of several fits, each by a fresh estimator, of this many CPU seconds at most."""
+    """Return the fastest of several fits, each by a fresh estimator, within this many CPU seconds."""
 
     def once() -> Any:
         svm = make()
         with warnings.catch_warnings():
-            # A fit that stops at its budget says so in its row.
+            # The row of a fit says whether it stopped at its budget.
             warnings.simplefilter("ignore", ConvergenceWarning)
             limits = [CpuLimit(seconds)] if seconds < float("inf") else []
             return svm.fit(data.X_train, data.Y_train, callbacks=limits)
@@ -73,11 +73,11 @@ def fit(
 def row(
     data: Dataset, name: str, regularization: float, tol: float, repeats: int, budget: Row
 ) -> tuple[Row, Any]:
-    """Fit, measure, test. Returns the row and the fitted estimator."""
+    """Fit, measure, test; return the row and the fitted estimator."""
     solver = SOLVERS[name]()
     timed = fit(data, lambda: estimator(data, solver, regularization, tol=tol, **budget), repeats)
     svm, certificate = timed.result, timed.result.certificate_
-    # The certificate's clock is a wall clock; the share of CPU is taken from the whole fit.
+    # The certificate has wall-clock seconds; the share of CPU comes from the whole fit.
     busy = min(timed.cpu / timed.wall, 1.0)
     result = {
         "solver": name,
@@ -98,7 +98,7 @@ def row(
 
 
 def curve(svm: Any, label: Row) -> list[Row]:
-    """The history of a fit as rows, for the convergence plot."""
+    """Return the history of a fit as rows, for the convergence plot."""
     names = ("seconds", "passes", "oracle_calls", "primal", "dual", "gap", "estimate", "planes")
     columns = {name: np.asarray(svm.history_[name], dtype=float) for name in names}
     steps = len(columns["gap"])

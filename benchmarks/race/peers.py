@@ -1,7 +1,7 @@
 """Other learners on the same data: LIBLINEAR's Crammer-Singer and CRFsuite.
 
-Each peer is a function (dataset, setting) -> row. CPU seconds are those of its training call alone;
-handing over the data is reported apart, and is not counted against the peer.
+Each peer is a function (dataset, setting) -> row. CPU seconds cover its training call alone. The time
+to hand over the data is reported in its own column, and is not counted against the peer.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from benchmarks.datasets import Dataset
 from benchmarks.timing import best_of
 
 Row = dict[str, Any]
-# From loose to tight, six to a decade: the first that reaches the primal is the peer's best.
+# From loose to tight, six to a decade; the first that reaches the primal is the peer's best.
 LIBLINEAR_TOLERANCES = tuple(10.0 ** (-step / 6) for step in range(43))
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a peer is asked for; `primal` is what a peer with our objective has to reach."""
+    """The setting of a peer; a peer with our objective must reach `primal`."""
 
     regularization: float  # lambda
     primal: float | None = None
@@ -36,7 +36,7 @@ class Setting:
 
 
 def multiclass_primal(W: np.ndarray, X: np.ndarray, y: np.ndarray, C: float) -> float:
-    """1/2 |W|^2 + C sum_i max_k [k != y_i] + <w_k - w_{y_i}, x_i>, with y in 0..K-1."""
+    """Return 1/2 |W|^2 + C sum_i max_k [k != y_i] + <w_k - w_{y_i}, x_i>, with y in 0..K-1."""
     scores = X @ W.T
     margins = scores - scores[np.arange(len(y)), y][:, None] + 1.0
     margins[np.arange(len(y)), y] = 0.0
@@ -44,7 +44,7 @@ def multiclass_primal(W: np.ndarray, X: np.ndarray, y: np.ndarray, C: float) -> 
 
 
 def liblinear(data: Dataset, setting: Setting) -> Row:
-    """Crammer-Singer by LIBLINEAR, at the loosest tolerance whose primal is as good as asked."""
+    """Run LIBLINEAR's Crammer-Singer at the loosest tolerance whose primal is good enough."""
     from sklearn.svm import LinearSVC
 
     C = 1.0 / (setting.regularization * data.size)
@@ -70,12 +70,12 @@ def liblinear(data: Dataset, setting: Setting) -> Row:
 
 
 def crfsuite_lbfgs(data: Dataset, setting: Setting) -> Row:
-    """Conditional random field, L-BFGS to its default end."""
+    """Train a conditional random field by L-BFGS to its default stopping rule."""
     return _crfsuite(data, setting, "lbfgs", {"c2": setting.c2})
 
 
 def crfsuite_perceptron(data: Dataset, setting: Setting) -> Row:
-    """Averaged perceptron with CRFsuite's default number of passes."""
+    """Train the averaged perceptron with CRFsuite's default number of passes."""
     return _crfsuite(data, setting, "ap", {})
 
 
@@ -88,7 +88,7 @@ KINDS = {"liblinear": "multiclass", "crfsuite-lbfgs": "chain", "crfsuite-ap": "c
 
 
 def available(name: str) -> bool:
-    """Whether the package of a peer is installed."""
+    """Return whether the package of a peer is installed."""
     from importlib.util import find_spec
 
     return find_spec("sklearn" if name == "liblinear" else "pycrfsuite") is not None
@@ -119,7 +119,7 @@ def _crfsuite(data: Dataset, setting: Setting, algorithm: str, options: dict[str
 
 
 def tokens(data: Dataset, part: str) -> Iterable[Sequence[Any]]:
-    """The tokens of each example, as CRFsuite takes them."""
+    """Return the tokens of each example in the form that CRFsuite takes."""
     if data.sentences:
         return data.attributes(part)  # type: ignore[arg-type]
     X = data.X_train if part == "train" else data.X_test
@@ -131,6 +131,6 @@ def _active(row: np.ndarray) -> dict[str, float]:
 
 
 def _as_labels(predicted: list[list[str]], data: Dataset) -> list[list[Any]]:
-    # CRFsuite takes strings only; give the labels back the type they had.
+    # CRFsuite takes only strings; convert the labels back to their type.
     kind = type(data.Y_train[0][0])
     return [[kind(label) for label in labels] for labels in predicted]

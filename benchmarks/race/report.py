@@ -1,4 +1,4 @@
-"""CSV files and the plot of a race."""
+"""The CSV files and the plot of a race."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Row = dict[str, Any]
 
 
 def write(outcome: Outcome, folder: Path, name: str) -> list[Path]:
-    """results, curves and plot of one race; returns the files written."""
+    """Write results, curves and plot of one race; return the written files."""
     results, curves = folder / f"{name}.csv", folder / f"{name}-curves.csv"
     write_csv(results, outcome.rows)
     write_csv(curves, outcome.curves)
@@ -24,7 +24,7 @@ def write(outcome: Outcome, folder: Path, name: str) -> list[Path]:
 
 
 def draw(outcome: Outcome, path: Path, title: str) -> None:
-    """Gap against passes (upper row) and against CPU seconds (lower row), one column per lambda."""
+    """Draw the gap against passes and against CPU seconds, one column per lambda."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -56,7 +56,7 @@ def draw(outcome: Outcome, path: Path, title: str) -> None:
 def _draw_gaps(axis: Any, curves: list[Row], unit: str) -> None:
     for solver in dict.fromkeys(curve["solver"] for curve in curves):
         own = [curve for curve in curves if curve["solver"] == solver]
-        # Between exact passes a solver only has its running estimate.
+        # Between exact passes, a solver has only its running estimate.
         gaps = [c["gap"] if np.isfinite(c["gap"]) else c["estimate"] for c in own]
         axis.loglog([c[unit] for c in own], gaps, marker=".", markersize=4, label=solver)
     axis.set_xlabel(unit)
@@ -64,7 +64,7 @@ def _draw_gaps(axis: Any, curves: list[Row], unit: str) -> None:
 
 
 def _draw_peers(axis: Any, rows: list[Row], value: float) -> None:
-    # A peer has no curve of our gap: its whole training is one vertical line.
+    # A peer has no curve of our gap, so a vertical line marks the time of its training.
     for number, row in enumerate(row for row in rows if row.get("lambda") in (None, value)):
         style = ("--", ":", "-.")[number % 3]
         axis.axvline(row["train_cpu"], color="black", linestyle=style, label=row["solver"])

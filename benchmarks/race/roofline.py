@@ -1,15 +1,20 @@
-"""How far exact passes are from what the machine can do: a part of `benchmarks.race.evidence`.
+"""How close are exact passes to the limits of the machine? A part of `benchmarks.race.evidence`.
 
-A pass asks for the slack of every example at a fixed w, one thread, double precision: what certificates are
-made of, and the larger part of an oracle pass. Its operations and bytes follow from the data:
+A pass computes the slack of every example at a fixed w, with one thread and in double precision.
+Certificates consist of such passes, and they are the larger part of an oracle pass. The operations
+and
+bytes of a pass follow from the data:
 
     operations   2 z K for the scores, z the non-zero inputs and K the labels; 2 K^2 a position of a chain
     bytes        an index and a value of each non-zero input, and the K weights that it takes
 
-Weights that lie in a cache are read from there, so that bytes may pass by faster than memory has them: the
-share of the bandwidth then says that memory is not what a pass waits for. Bandwidth is that of a copy of
-arrays larger than the caches, reading and writing counted; the peak that of a product of matrices that fit
-into them, on one thread; both in the same run.
+Weights in a cache are read from there, so a pass may use more bytes per second than memory
+delivers. Then
+the share of the bandwidth shows that memory is not the bottleneck. Bandwidth is measured by a copy
+of arrays
+larger than the caches, counting reads and writes. The peak is measured by a product of matrices
+that fit
+into the caches, on one thread. Both are measured in the same run.
 """
 
 from __future__ import annotations
@@ -26,18 +31,18 @@ from benchmarks.timing import best_of
 
 Row = dict[str, Any]
 DATA = ("usps", "ocr", "conll2000")
-COPIED = 1 << 27  # bytes
+COPIED = 1 << 27  # bytes; must exceed the caches
 INSIDE = 256  # rows of matrices that fit into the caches
 
 
 def bandwidth(repeats: int, size: int) -> float:
-    """Bytes a second of a copy, read and written."""
+    """Return the bytes per second of a copy, read and written."""
     source, target = np.ones(size // 8), np.zeros(size // 8)
     return 2 * source.nbytes / best_of(max(repeats, 3), lambda: np.copyto(target, source)).cpu
 
 
 def peak(repeats: int) -> float:
-    """Operations a second of a product of matrices."""
+    """Return the operations per second of a product of matrices."""
     a, times = np.ones((INSIDE, INSIDE)), 20
 
     def products() -> None:
@@ -48,7 +53,7 @@ def peak(repeats: int) -> float:
 
 
 def work(data: datasets.Dataset, labels: int) -> tuple[float, float]:
-    """Operations and bytes of a pass."""
+    """Return the operations and bytes of a pass."""
     items = [data.X_train] if data.kind == "multiclass" else data.X_train
     inputs = sum(x.nnz if sparse.issparse(x) else np.count_nonzero(x) for x in items)
     value = items[0].dtype.itemsize
@@ -57,7 +62,7 @@ def work(data: datasets.Dataset, labels: int) -> tuple[float, float]:
 
 
 def rows(small: bool, repeats: int) -> list[Row]:
-    """The machine, then a row for each data set."""
+    """Return the rows of the machine, then a row for each data set."""
     with threadpool_limits(1):
         copied, most = bandwidth(repeats, COPIED // (64 if small else 1)), peak(repeats)
         found: list[Row] = [{"pass": "a copy", "GB/s": copied / 1e9}]

@@ -1,4 +1,4 @@
-"""Runs a race: every solver at every lambda and tolerance, then the peers, in one process."""
+"""Run a race: every solver at every lambda and tolerance, then the peers, in one process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Outcome:
 
 
 def run(config: Config) -> Outcome:
-    """The whole race of one data set."""
+    """Run the whole race of one data set."""
     data = datasets.load(config.data, **config.options)
     outcome = Outcome()
     for regularization in config.lambdas:
@@ -79,7 +79,7 @@ def _peer_rows(config: Config, data: Dataset, name: str, rows: list[Row]) -> lis
 
 
 def _goals(rows: list[Row]) -> list[Row]:
-    """The rows whose primal LIBLINEAR has to reach: the first solver of the race."""
+    """Return the rows of the race's first solver: LIBLINEAR must reach their primals."""
     return [row for row in rows if row["solver"] == rows[0]["solver"]]
 
 

@@ -1,4 +1,4 @@
-"""Sets of labels with weights for all pairs beside the same data without pairs: CPU of `fit` in turn."""
+"""CPU of `fit` on sets of labels, with weights for all pairs and without pairs, in turn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SETS = {"yeast": (0.1, 1.0, 10.0), "enron": (0.01, 0.1, 1.0, 10.0), "medical": (
 
 
 def rows(small: bool, repeats: int) -> list[Row]:
-    """A row for each data set and C, at the default tolerance."""
+    """Return a row for each data set and C, at the default tolerance."""
     if small:
         X, Y = random_label_sets(40, random_state=0)
         return [row_of("small", X, Y, 1.0, 1)]
@@ -26,13 +26,13 @@ def rows(small: bool, repeats: int) -> list[Row]:
 
 
 def row_of(name: str, X: Any, Y: Any, C: float, repeats: int) -> Row:
-    """With and without pairs."""
+    """Fit with and without pairs; return the row."""
     best: dict[str, Any] = {}
     for _ in range(repeats):
         for pairs in ("none", "all"):
             svm = mm.StructuralSVM(models.MultiLabel(pairs, bias=1.0), C=C, random_state=0)
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # what is unfinished shows in its status
+                warnings.simplefilter("ignore")  # an unfinished fit shows in its status
                 timed = best_of(1, lambda svm=svm: svm.fit(X, Y))
             if pairs not in best or timed.cpu < best[pairs].cpu:
                 best[pairs] = timed

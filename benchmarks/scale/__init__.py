@@ -1,1 +1,1 @@
-"""How a cluster scales: rounds, bytes, memory and time, simulated, measured on loopback, and extrapolated."""
+"""Rounds, bytes, memory and time of a cluster: simulated, measured on loopback, and extrapolated."""

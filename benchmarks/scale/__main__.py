@@ -3,7 +3,7 @@
 rounds       the table of rounds, of this design and of others, simulated  -> rounds.csv
 parts        rounds, bytes, memory and time of this design, by the number of parts -> parts.csv
 loopback     the same on a real cluster of processes, beside the simulation -> loopback.csv
-extrapolate  what these say of a billion examples and 1,000 workers -> extrapolated.csv
+extrapolate  estimates for a billion examples and 1,000 workers -> extrapolated.csv
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.timing import write_csv
 Rows = list[dict[str, Any]]
 USPS, WEAK, OCR = Task("usps", 0.01), Task("usps", 0.001), Task("ocr", 0.01)
 TABLE = ((USPS, 8), (USPS, 32), (WEAK, 8), (OCR, 2), (OCR, 8))
-MOST = {"design": 100, "one-slack": 600}  # rounds of a scheme
+MOST = {"design": 100, "one-slack": 600}  # most rounds of a scheme; 60 for the others
 PARTS = (2, 4, 8, 16, 32, 64)
 LARGE = (
     *((32, 5_000), (100, 5_000), (1_000, 5_000)),
@@ -30,7 +30,7 @@ LARGE = (
 
 
 def rounds(small: bool) -> Rows:
-    """The table of the schemes."""
+    """Return the table of the schemes."""
     cells = [(scheme, *cell) for scheme in SCHEMES for cell in (TABLE[:1] if small else TABLE)]
     found: Rows = []
     for scheme, task, n_parts in cells:
@@ -38,7 +38,7 @@ def rounds(small: bool) -> Rows:
             row["scheme"] == scheme and (row["task"], row["lambda"]) == (task.name, task.strength)
             for row in found
         ):
-            continue  # which does not know parts
+            continue  # the one-slack scheme does not depend on the number of parts
         most = 20 if small else MOST.get(scheme, 60)
         options = {} if scheme == "one-slack" else {"passes": 4, "older": 15}
         found.append(simulate(task, n_parts, scheme, most, small=small, **options))
@@ -47,7 +47,7 @@ def rounds(small: bool) -> Rows:
 
 
 def parts(small: bool) -> Rows:
-    """This design with its defaults, by the number of parts."""
+    """Simulate this design with its defaults, by the number of parts."""
     found: Rows = []
     for n_parts in PARTS[:3] if small else PARTS:
         found.append(simulate(USPS, n_parts, most=200, small=small, gaps=(0.01,)))
@@ -56,7 +56,7 @@ def parts(small: bool) -> Rows:
 
 
 def loopback(small: bool) -> Rows:
-    """Real clusters beside the simulation of the same fits."""
+    """Measure real clusters, beside the simulation of the same fits."""
     found: Rows = []
     for task, n_workers in ((USPS, 2),) if small else ((USPS, 2), (USPS, 4), (OCR, 2)):
         real = measure(task, n_workers, small=small, gaps=(0.01,))
@@ -74,10 +74,10 @@ def loopback(small: bool) -> Rows:
 
 
 def extrapolate(small: bool) -> Rows:
-    """A billion examples on many workers, from simulations of few."""
+    """Estimate the cost of a billion examples on many workers, from simulations of few."""
     known = parts(small)
-    few = known[0]  # whose parts are large
-    # A round of the simulation is three passes over all examples, and the mixture.
+    few = known[0]  # the row with the fewest parts, which are large
+    # A round of the simulation consists of three passes over all examples, and the mixture.
     seconds = (few["round_seconds"] - few["mixing_seconds"]) / 3 / few["examples"]
     found = [extrapolated(known, Cluster(K, d, 1e9, seconds)) for K, d in LARGE]
     for row in found:

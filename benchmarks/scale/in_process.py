@@ -1,8 +1,11 @@
-"""The pool of a cluster without a cluster: tasks run here, one after the other, and their bytes are counted.
+"""The pool of a cluster without a cluster: it runs tasks here, one after the other, and counts
+bytes.
 
-Everything else is what ``maxmargin.cluster`` does, with as many parts as memory allows; what a task would
-bring to its worker and back is counted by its pickle. ``absent`` draws parts that miss a round, and ``lose``
-takes the state of a part, as the death of its worker does.
+Everything else is the code of ``maxmargin.cluster``, with as many parts as memory allows. The bytes
+that a
+task would send to its worker and back are the size of its pickle. ``absent`` is the probability
+that a part
+misses a round. ``lose`` drops the state of a part, like the death of its worker.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ RUN = "in-process"
 
 
 class InProcess:
-    """As ``maxmargin.cluster.pool.Pool``; each part has a worker of its own."""
+    """A pool like ``maxmargin.cluster.pool.Pool``, in which each part has a worker of its own."""
 
     def __init__(self, parts: Sequence[Any], absent: float = 0.0, seed: int = 0):
         self.run = RUN
@@ -35,25 +38,25 @@ class InProcess:
         return len(self.parts)
 
     def take(self, parts: Sequence[Any]) -> None:
-        """The parts that tasks work on."""
+        """Set the parts that tasks work on."""
         self.parts = [part if isinstance(part, FilePart) else (*part, None)[:3] for part in parts]
 
     def share(self, value: Any) -> Any:
-        """As it would arrive."""
+        """Return the value as a worker would receive it."""
         return pickle.loads(pickle.dumps(value, 5))
 
     def each(self, task: Callable, *args: Any, numbered: bool = True) -> list[Any]:
-        """A task over all parts."""
+        """Run a task over all parts."""
         pairs = enumerate(self.parts)
         return [task(*args, *([k] if numbered else []), data) for k, data in pairs]
 
     def send(self, job: Any, order: worker.Order, w: np.ndarray) -> None:
-        """A step of a part."""
+        """Send a step to a part."""
         self.to_workers += len(pickle.dumps((order, w), 5))
         self.pending[order.part] = order, w
 
     def receive(self, job: Any, wait_for_all: bool, deadline: float) -> dict[int, worker.Answer]:
-        """The answers of all parts but those that are absent."""
+        """Return the answers of all parts that are not absent."""
         late = self.rng.random(len(self)) < (0.0 if wait_for_all else self.absent)
         answers: dict[int, worker.Answer] = {}
         for part in [k for k in self.pending if not late[k]]:
@@ -67,7 +70,7 @@ class InProcess:
         return answers
 
     def lose(self, part: int) -> None:
-        """The worker of a part dies; another starts over."""
+        """Lose the worker of a part; another one starts over."""
         del worker.STATES[self.run, part]
 
     def close(self) -> None:
@@ -78,7 +81,10 @@ class InProcess:
 def fit(
     svm: Any, parts: Sequence[Any], *, pool: Any = None, collect: bool = True, **given: Any
 ) -> Any:
-    """``cluster.fit`` in this process; ``given``: passes, older, and change, which sees the first round."""
+    """Run ``cluster.fit`` in this process.
+
+    ``given`` may hold passes, older, and change, a function that gets the first round.
+    """
     change = given.pop("change", lambda rounds: None)
     pool = InProcess(parts) if pool is None else pool
     try:
@@ -97,7 +103,7 @@ def prepare(
     older: int | None = None,
     callbacks: Sequence[Any] = (),
 ) -> ClusterRounds:
-    """The first round of a fit."""
+    """Prepare the first round of a fit."""
     solver, older = training.check_estimator(svm), older or training.usual_older(len(pool))
     made: Any = pool
     return training.prepared(svm, made, solver, passes, older, callbacks)

@@ -1,8 +1,9 @@
-"""The same on a real cluster: a scheduler and workers as processes of their own, on loopback.
+"""Rounds on a real cluster: a scheduler and workers as separate processes, on loopback.
 
-Each process counts the bytes that it writes to its connections (``distributed.comm.tcp``), its peak memory
-and its CPU seconds. What is counted before the first round, the examples above all, is subtracted. Needs
-Linux.
+Each process counts the bytes that it writes to its connections (``distributed.comm.tcp``), its peak
+memory
+and its CPU seconds. Bytes and CPU seconds up to the end of the first round, above all the bytes of the
+examples, are subtracted. Needs Linux.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ OPTIONS = ["--host", "127.0.0.1", "--no-dashboard"]
 
 @contextmanager
 def processes(n_workers: int) -> Iterator[Client]:
-    """A client of a scheduler and its workers."""
+    """Start a scheduler and workers; yield their client."""
     with tempfile.TemporaryDirectory() as folder:
         file = str(Path(folder) / "scheduler.json")
         dask = [sys.executable, "-m", "dask"]
@@ -54,7 +55,7 @@ def processes(n_workers: int) -> Iterator[Client]:
 
 
 def count() -> None:
-    """Count what this process writes from now on."""
+    """Count the bytes that this process writes from now on."""
     from distributed.comm.tcp import TCP
 
     if hasattr(TCP, "counted"):
@@ -71,7 +72,7 @@ def count() -> None:
 
 
 def usage() -> dict[str, float]:
-    """Bytes written, peak memory in bytes, CPU seconds of this process."""
+    """Return bytes written, peak memory in bytes, and CPU seconds of this process."""
     from distributed.comm.tcp import TCP
 
     lines = Path("/proc/self/status").read_text().splitlines()
@@ -84,14 +85,14 @@ def usage() -> dict[str, float]:
 
 
 class Meter(Callback):
-    """Usage of the driver, the scheduler and the workers, from after the first round on."""
+    """Usage of the driver, the scheduler and the workers, counted from the end of the first round."""
 
     def __init__(self, client: Client):
         self.client = client
         self.first: dict[str, dict[str, float]] = {}
 
     def now(self) -> dict[str, dict[str, float]]:
-        """Sums over workers, but the largest of their peaks."""
+        """Return the current usage: sums over workers, but the largest of their peaks."""
         found = list(self.client.run(usage).values())
         workers = {name: sum(own[name] for own in found) for name in found[0]}
         workers["peak"] = max(own["peak"] for own in found)
@@ -107,7 +108,7 @@ class Meter(Callback):
 def measure(
     task: Task, n_workers: int, most: int = 100, small: bool = False, gaps: Any = GAPS
 ) -> dict[str, Any]:
-    """Rounds, bytes and CPU seconds of a round, memory, on a real cluster."""
+    """Measure rounds, bytes and CPU seconds per round, and memory, on a real cluster."""
     model, X, Y = task.examples(small)
     with processes(n_workers) as client:
         count()

@@ -1,13 +1,15 @@
-"""The scale model: what a round moves, holds and takes, as formulas of docs/scale.md.
+"""The scale model: bytes, memory and time of a round, as formulas of docs/scale.md.
 
 d weights, K parts (one for each worker), m = older + 4 points of a part, p passes of a proposal
 
-bytes      a round brings w (8 d) and an order (ORDER) to each worker, and three vectors back (24 d, less
-           where they are sparse). The scheduler passes on all answers: it writes 8 d + K (24 d + ORDER)
-driver     8 K m d for the vectors of all points, 8 (K m)^2 for their inner products
-rounds     A K^B to a gap, fitted to simulations
-time       a round takes (p + 1) n / K examples at a worker, its bytes through the scheduler's wire, and the
-           mixture: Newton steps on a program of K m unknowns, so that it grows as K^3 from what was measured
+    bytes      a round sends w (8 d) and an order (ORDER) to each worker, and three vectors back (24 d, or
+               less if they are sparse). The scheduler passes on all answers: it writes
+               8 d + K (24 d + ORDER)
+    driver     8 K m d for the vectors of all points, 8 (K m)^2 for their inner products
+    rounds     A K^B to a gap, fitted to simulations
+    time       a round takes (p + 1) n / K examples at a worker, its bytes through the scheduler's wire, and
+               the mixture: Newton steps on a program of K m unknowns, so that its time grows as K^3 from the
+               measured value
 """
 
 from __future__ import annotations
@@ -18,19 +20,20 @@ from typing import Any
 
 import numpy as np
 
-ORDER = 2000  # bytes of an order and of what `distributed` adds to a task, measured on loopback
+# bytes of an order and of the data that `distributed` adds to a task, measured on loopback
+ORDER = 2000
 POINTS = 19  # m
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster, its data and what was measured of them."""
+    """A cluster, its data, and the measured time of an example."""
 
     parts: int
     weights: int
     examples: float
-    example_seconds: float  # CPU of an example in a pass
-    bandwidth: float = 1.25e9  # bytes per second of the scheduler's wire: 10 Gbit
+    example_seconds: float  # CPU seconds of an example in a pass
+    bandwidth: float = 1.25e9  # bytes per second of the scheduler's wire: 10 Gbit/s
     passes: int = 2
     points: int = POINTS
 
@@ -41,7 +44,7 @@ class Cluster:
 
     @property
     def from_part(self) -> float:
-        """Bytes of a round from each part, where vectors are dense."""
+        """Bytes of a round from each part, if vectors are dense."""
         return 24.0 * self.weights
 
     @property
@@ -56,7 +59,7 @@ class Cluster:
         return 8.0 * table * self.weights + 8.0 * table**2
 
     def round_seconds(self, mixing: float) -> dict[str, float]:
-        """Seconds of a round: passes, wire and mixture, where that takes so long."""
+        """Return the seconds of a round for passes, wire and mixture; `mixing` is the last of these."""
         passes = (self.passes + 1) * self.examples / self.parts * self.example_seconds
         return {
             "passes": passes,
@@ -66,7 +69,7 @@ class Cluster:
 
 
 def power_law(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
-    """A and B of y = A x^B, by least squares of the logarithms."""
+    """Fit A and B of y = A x^B by least squares of the logarithms."""
     B, a = np.polyfit(np.log(x), np.log(y), 1)
     return float(np.exp(a)), float(B)
 
@@ -74,7 +77,7 @@ def power_law(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
 def extrapolated(
     rows: Sequence[dict[str, Any]], cluster: Cluster, gap: str = "rounds_0.01"
 ) -> dict[str, Any]:
-    """What simulations of several numbers of parts say of a larger cluster."""
+    """Extrapolate from simulations with several numbers of parts to a larger cluster."""
     reached = [row for row in rows if row[gap] and row["parts"] > 1]
     A, B = power_law([row["parts"] for row in reached], [row[gap] for row in reached])
     last = max(reached, key=lambda row: row["parts"])

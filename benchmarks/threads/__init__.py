@@ -1,1 +1,1 @@
-"""What threads gain."""
+"""The speed-up of training by threads."""

@@ -1,15 +1,17 @@
 """python -m benchmarks.threads [--data NAME ...] [--jobs N ...] [--repeats N] [--small]
 
-Does a fit gain by threads? For each set and number of threads, the fastest of some runs in turn:
+Do threads make a fit faster? For each set and number of threads, the fastest of some runs in turn:
 
-    seconds       of training by the wall clock, with this many threads
-    gain          seconds of one thread over that
-    limit         what as many independent fits side by side gain here: threads x one alone / all of them
-    passes        oracle calls per example, and `more`: relative to one thread
-    work          CPU time of the fit over that of one thread, all on one core: what threads do more, above
-                  all updates of each other that they repeat; threads / work is about the most they gain
+  seconds       wall-clock seconds of training with this many threads
+  gain          seconds of one thread divided by `seconds`
+  limit         the gain of as many independent fits side by side: threads x one alone / all of them
+  passes        oracle calls per example, and `more`: relative to one thread
+  work          CPU time of the fit relative to one thread, with all threads on one core. It exceeds 1
+                mainly because threads repeat updates that meet updates of other threads. The gain is
+                at most about threads / work
 
-A machine that is busy with other work, or has fewer cores, shows less gain; work hardly depends on that.
+A machine that is busy with other work, or has fewer cores, shows less gain; work hardly depends on
+that.
 """
 
 from __future__ import annotations
@@ -39,21 +41,21 @@ Row = dict[str, Any]
 
 @dataclass
 class Task:
-    """Inputs and outputs, and an estimator for this many threads."""
+    """Inputs and outputs, and a function that makes an estimator for a number of threads."""
 
     X: Any
     Y: Any
     make: Callable[[int], Any]
 
     def work(self, jobs: int) -> float:
-        """CPU seconds of a fit, all threads on one core."""
+        """Return the CPU seconds of a fit with all threads on one core."""
         with one_core():
             began = time.process_time()
             self.fit(jobs)
             return time.process_time() - began
 
     def fit(self, jobs: int) -> tuple[float, float]:
-        """Seconds of training by the wall clock, and passes."""
+        """Return the wall-clock seconds of training, and the passes."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             found = self.make(jobs).fit(self.X, self.Y).certificate_
@@ -61,7 +63,7 @@ class Task:
 
 
 def of_dataset(name: str, regularization: float, tol: float, small: bool, **options: Any) -> Task:
-    """A set of the race, as its papers scale the objective."""
+    """Return a set of the race, with the objective scaled as in its papers."""
     data = datasets.load(name, small=small, **options)
     tol = 0.1 if small else tol
     return Task(
@@ -74,7 +76,7 @@ def of_dataset(name: str, regularization: float, tol: float, small: bool, **opti
 def of_rows(
     read: Callable[[], tuple[Any, Any]], C: float, tol: float, most: int, small: bool
 ) -> Task:
-    """Rows with one of several classes."""
+    """Return a task of rows with several classes."""
     X, y = stand_ins.digits(examples=300) if small else read()
     settings = {"C": C, "tol": tol, "solver": "proximal", "random_state": 0}
     return Task(X[:most], y[:most], lambda jobs: mm.MulticlassSVC(n_jobs=jobs, **settings))
@@ -92,7 +94,7 @@ TASKS: dict[str, Callable[[bool], Task]] = {
 
 @contextmanager
 def one_core() -> Iterator[None]:
-    """All threads on one core, where the system can do that: nobody waits for another core."""
+    """Put all threads on one core if the system can do that, so that they do not wait for each other."""
     if not hasattr(os, "sched_setaffinity"):
         yield
         return
@@ -105,13 +107,13 @@ def one_core() -> Iterator[None]:
 
 
 def side_by_side(task: Task, jobs: int) -> float:
-    """Seconds of the slowest of some independent fits that run at the same time."""
+    """Return the seconds of the slowest of some independent fits that run at the same time."""
     with ThreadPoolExecutor(jobs) as pool:
         return max(seconds for seconds, _ in pool.map(task.fit, [1] * jobs))
 
 
 def measure(name: str, task: Task, jobs: Sequence[int], repeats: int) -> list[Row]:
-    """A row for one thread, and one for each number of threads."""
+    """Return a row for one thread, and one for each number of threads."""
     one, many = (float("inf"), 0.0), {k: (float("inf"), 0.0) for k in jobs}
     together = {k: float("inf") for k in jobs}
     work = {k: float("inf") for k in (1, *jobs)}

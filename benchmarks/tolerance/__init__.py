@@ -1,1 +1,1 @@
-"""Which gap is small enough, and what a path over C costs."""
+"""Which gap is small enough? And the cost of a path over C."""

@@ -1,13 +1,17 @@
-"""Which gap is small enough, and what a path over C costs.
+"""Which gap is small enough? And the cost of a path over C.
 
     python -m benchmarks.tolerance [--data NAME ...] [--parts gaps path] [--seeds 3] [--small]
 
-For every data set, C and seed (which draws nine tenths of the training examples) the problem is solved to
-(P - D) / P = 0.0001, then to each gap of GAPS, with tol="auto" and with tol=0.001, each time from w = 0.
-`excess` is P(w) above the optimum in percent, `score` the test score in percent (nodes; F1 of spans), `lost`
-what the optimum has more.
+Each seed draws nine tenths of the training examples. For every data set, C and seed, the problem is
+solved to
+(P - D) / P = 0.0001, then to each gap of GAPS, with tol="auto" and with tol=0.001, each time from w
+= 0.
+`excess` is P(w) above the optimum in percent. `score` is the test score in percent (of nodes, or F1
+of spans).
+`lost` is the score at the optimum minus this score.
 
-The path goes over ten values of C, found from the data, with tol="auto"; each is also fitted from w = 0.
+The path goes over ten values of C, found from the data, with tol="auto"; each is also fitted from w
+= 0.
 """
 
 from __future__ import annotations
@@ -28,14 +32,15 @@ from maxmargin.metrics import entity_f1_score, tag_accuracy_score
 
 EXACT = 1e-4
 GAPS = (0.03, 0.01, 0.005, 0.001)
-TIMES = (100, 1000, 10000)  # C over the first that is of use
+# values of C, as multiples of the smallest C at which something is learnt
+TIMES = (100, 1000, 10000)
 
 
 RARE = ("ADJP", "ADVP", "PRT", "SBAR")  # kinds of chunks
 
 
 class Task(NamedTuple):
-    """Data, a model for them, and how predictions are scored."""
+    """Data, a model for them, and a function that scores predictions."""
 
     train: tuple[Any, Any]
     test: tuple[Any, Any]
@@ -44,7 +49,7 @@ class Task(NamedTuple):
 
 
 def ocr(small: bool) -> Task:
-    """Words of letters, of which one fold of ten is for the test."""
+    """Words of letters; one fold of ten is the test part."""
     data = datasets.ocr_letters(small=small)
     return Task(
         (data.X_train, data.Y_train), (data.X_test, data.Y_test), models.Chain, tag_accuracy_score
@@ -60,14 +65,14 @@ def usps(small: bool) -> Task:
 
 
 def conll2000(small: bool) -> Task:
-    """Chunks of 1,000 sentences: losses are counts."""
+    """Chunks of 1,000 sentences, whose losses are counts."""
     data = datasets.conll2000(small=small)
     train = data.X_train[:1000], data.Y_train[:1000]
     return Task(train, (data.X_test[:1000], data.Y_test[:1000]), models.Chain, entity_f1_score)
 
 
 def rare(small: bool) -> Task:
-    """The same sentences, of whose chunks only the rare kinds are named, as entities in text are."""
+    """The same sentences with only the rare kinds of chunks, which are about as rare as named entities."""
     task = conll2000(small)
     kinds = ("VP",) if small else RARE
     named = [[[t if t[2:] in kinds else "O" for t in y] for y in part[1]] for part in task[:2]]
@@ -75,7 +80,7 @@ def rare(small: bool) -> Task:
 
 
 def newsgroups(small: bool) -> Task:
-    """Text in two classes, nearly separable: computers and the rest."""
+    """Text in two nearly separable classes: computers and the rest."""
     if small:
         X, y = stand_ins.digits()
         X, y = X, (y < 5).astype(int)
@@ -90,7 +95,7 @@ DATA = {"ocr": ocr, "usps": usps, "conll2000": conll2000, "rare": rare, "newsgro
 
 
 def solved(task: Task, C: float, tol: Any, seed: int = 0) -> tuple[Any, float, float]:
-    """A fitted estimator, its CPU seconds and its test score in percent."""
+    """Return a fitted estimator, its CPU seconds and its test score in percent."""
     svm = mm.StructuralSVM(task.model(), C=C, tol=tol, random_state=seed)
     began = time.process_time()
     svm.fit(*task.train)
@@ -99,7 +104,7 @@ def solved(task: Task, C: float, tol: Any, seed: int = 0) -> tuple[Any, float, f
 
 
 def some(task: Task, seed: int) -> Task:
-    """Nine tenths of the training examples."""
+    """Return the task with nine tenths of the training examples."""
     X, Y = task.train
     order = np.random.default_rng(seed).permutation(len(Y))[: len(Y) * 9 // 10]
     taken = [data[order] if hasattr(data, "shape") else [data[i] for i in order] for data in (X, Y)]
@@ -107,7 +112,7 @@ def some(task: Task, seed: int) -> Task:
 
 
 def study(name: str, small: bool, seeds: int) -> None:
-    """Print a line for every C and tolerance: means over the seeds, and the error of what is lost."""
+    """Print a line for every C and tolerance: means over the seeds, and the error of the lost score."""
     whole = DATA[name](small)
     base = mm.StructuralSVM(whole.model(), tol=0.1, random_state=0)
     first = mm.regularization_path(base, *whole.train, 1).Cs[0]
@@ -130,7 +135,7 @@ def study(name: str, small: bool, seeds: int) -> None:
 
 
 def compared(task: Task, C: float, seed: int) -> Iterator[tuple[Any, tuple[float, ...]]]:
-    """(tolerance, (CPU seconds, passes, percent above the optimum, score)) of each fit."""
+    """Yield (tolerance, (CPU seconds, passes, percent above the optimum, score)) of each fit."""
     rough = solved(task, C, 0.01, seed)[0].certificate_
     total = (rough.primal - rough.dual) / rough.gap
     exact = solved(task, C, EXACT * rough.primal / total, seed)
@@ -143,7 +148,7 @@ def compared(task: Task, C: float, seed: int) -> Iterator[tuple[Any, tuple[float
 
 
 def path(name: str, small: bool, seeds: int) -> None:
-    """Print what a path costs beside fits from w = 0."""
+    """Print the cost of a path beside fits from w = 0."""
     task = DATA[name](small)
     svm = mm.StructuralSVM(task.model(), random_state=0)
     began = time.process_time()

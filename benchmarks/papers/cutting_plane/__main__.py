@@ -1,11 +1,14 @@
-"""python -m benchmarks.papers.cutting_plane [WHAT ...] [--tasks NAME ...] [--examples N] [--seconds S]
-                                         [--out DIR] [--small]
+"""python -m benchmarks.papers.cutting_plane [WHAT ...] [--tasks NAME ...] [--examples N] [--seconds
+S]
+          [--out DIR] [--small]
 
-Joachims, Finley and Yu, Cutting-Plane Training of Structural SVMs (2009), on the data at hand. WHAT:
+Joachims, Finley and Yu, Cutting-Plane Training of Structural SVMs (2009), on the available data.
+WHAT:
 
 table1      CPU time, oracle calls and support vectors of 1-slack and n-slack         Table 1
 table2      two classes, beside LIBLINEAR and LIBSVM                                   Table 2
-size        against the number of examples, with and without the cache                Figures 1, 3, 4, 5
+size        against the number of examples, with and without the cache                Figures 1, 3,
+4, 5
 best_c      the same with the best C for each size                                     Figure 2
 cache       oracle calls against the size of the cache                                 Figure 6
 duals       1-slack against n-slack over C                                             Figure 7

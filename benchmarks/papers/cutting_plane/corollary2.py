@@ -1,9 +1,10 @@
-"""Corollary 2: training with k basis functions takes O(n k + k^3) beside the oracle, where the kernel
-takes O(n^2).
+"""Corollary 2: training with k basis functions takes O(n k + k^3) beside the oracle.
 
-USPS digits, Gaussian kernel, 1-slack: accuracy, objective and CPU time against k, and the kernel itself.
-The paper has the bound and no numbers. The problem in the span of the basis has an optimum that is no
-better than the kernel's."""
+With the kernel itself it takes O(n^2). The task is USPS digits with a Gaussian kernel and 1-slack.
+The table shows accuracy, objective and CPU time against k, and for the kernel itself. The paper has
+the bound but no numbers. The span of the basis is a smaller space, so the optimum in it is no
+better than the optimum with the kernel.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +22,12 @@ from benchmarks.papers.cutting_plane.measure import line
 from maxmargin import models, solvers
 
 RANKS = (25, 50, 100, 200, 400, 800)
-GAMMA, WEIGHT, EPS = 0.01, 1e4, 1e-2  # C' and epsilon for a loss of one
-EXACT = 3000  # examples: the kernel itself, beside the same number with a basis
+GAMMA, WEIGHT, EPS = 0.01, 1e4, 1e-2  # C' and epsilon for a loss of at most one
+EXACT = 3000  # number of examples on which the kernel itself is compared with the basis
 
 
 def run(unused: Any, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Ranks on all examples and on the first ones; the kernel on the first ones."""
+    """Fit all ranks on all examples and on the first ones; fit the kernel on the first ones."""
     data = datasets.usps("raw", small=options.small)
     few = min(EXACT, len(data.Y_train))
     ranks = (5, 20) if options.small else RANKS
@@ -45,7 +46,7 @@ def run(unused: Any, options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def measured(data: Any, n: int, rank: int | None, seconds: float) -> dict[str, Any]:
-    """One fit; the time of the basis is part of it."""
+    """Measure one fit, with the time of the basis included."""
     kernel = models.Kernel(models.Multiclass(), "rbf", gamma=GAMMA, rank=rank)
     solver = solvers.OneSlack(cache=10)
     own = {"tol": EPS, "max_passes": 1e6, "max_seconds": seconds, "random_state": 0}
@@ -68,7 +69,7 @@ def measured(data: Any, n: int, rank: int | None, seconds: float) -> dict[str, A
 
 
 def says(rows: Sequence[reading.Row]) -> list[str]:
-    """Accuracy and time of the basis beside the kernel."""
+    """Describe accuracy and time of the basis beside the kernel."""
     (exact,) = (row for row in rows if not row["rank"])
     same = [row for row in rows if row["rank"] and row["n"] == exact["n"]]
     ranks = ", ".join(row["rank"] for row in same)

@@ -1,5 +1,6 @@
-"""Figures 1, 3, 4 and 5: CPU time, iterations, support vectors and oracle calls against the number of
-examples.
+"""Figures 1, 3, 4 and 5: growth with the number of examples.
+
+They show CPU time, iterations, support vectors and oracle calls.
 """
 
 from __future__ import annotations
@@ -14,20 +15,20 @@ from benchmarks.papers.cutting_plane.measure import line, measure
 from benchmarks.papers.cutting_plane.tasks import Task
 
 SIZES = {"covertype": (5000, 20_000, 100_000, 500_000)}
-SHARES = (0.125, 0.25, 0.5, 1.0)  # of the other sets
+SHARES = (0.125, 0.25, 0.5, 1.0)  # for the other sets
 METHODS = ("n-slack", *figures.CACHED)
 COLUMNS = ("cpu", "iterations", "oracle_calls", "support")
 
 
 def sizes_of(task: Task, small: bool) -> list[int]:
-    """Numbers of examples for the curves."""
+    """Return the numbers of examples for the curves."""
     if task.name in SIZES and not small:
         return [n for n in SIZES[task.name] if n <= task.size]
     return [max(10, int(share * task.size)) for share in SHARES]
 
 
 def run(tasks: list[Task], options: argparse.Namespace) -> list[dict[str, Any]]:
-    """A method that runs out of time is not tried on more examples."""
+    """Fit all methods on all sizes; skip larger sizes for a method that ran out of time."""
     found = []
     for task in tasks:
         slow = set()
@@ -42,7 +43,7 @@ def run(tasks: list[Task], options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def says(rows: Sequence[reading.Row]) -> list[str]:
-    """Exponents of n; the paper has curves, and words."""
+    """Describe the growth by exponents of n; the paper has only curves and words."""
     found = []
     for task in reading.values(rows, "task"):
         for method in METHODS:
@@ -63,7 +64,10 @@ def says(rows: Sequence[reading.Row]) -> list[str]:
 
 
 def of_the_cache(rows: Sequence[reading.Row], task: str) -> list[str]:
-    """Calls and time with the cache over those without, on the most examples that both were solved on."""
+    """Compare calls and time with the cache to those without it.
+
+    The comparison uses the largest number of examples that both methods solved.
+    """
     plain, cached = (
         {row["n"]: row for row in reading.chosen(rows, task=task, method=m, status="solved")}
         for m in figures.CACHED

@@ -1,4 +1,4 @@
-"""Figure 2: CPU time against the number of examples with, for each, the C of the best test score."""
+"""Figure 2: CPU time against the number of examples, each with the C that has the best test score."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from benchmarks.papers.cutting_plane.figure1 import sizes_of
 from benchmarks.papers.cutting_plane.measure import line, measure
 from benchmarks.papers.cutting_plane.tasks import Task
 
-FACTORS = (0.01, 0.1, 1.0)  # of the paper's C for the whole set
+FACTORS = (0.01, 0.1, 1.0)  # multiples of the paper's C for the whole set
 
 
 def run(tasks: list[Task], options: argparse.Namespace) -> list[dict[str, Any]]:
-    """The C is chosen with the cache, and used for both."""
+    """Choose C with the cache, and use it with and without the cache."""
     found = []
     for task in tasks:
         for n in sizes_of(task, options.small):
@@ -36,7 +36,7 @@ def run(tasks: list[Task], options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def says(rows: Sequence[reading.Row]) -> list[str]:
-    """The best C and the exponents of n."""
+    """Describe the best C and the exponents of n."""
     found = []
     for task in reading.values(rows, "task"):
         for method in figures.CACHED:

@@ -12,12 +12,12 @@ from benchmarks.papers.cutting_plane.measure import WatchedOneSlack, line, measu
 from benchmarks.papers.cutting_plane.tasks import Task
 
 SIZES = (0, 1, 2, 5, 10, 20)
-ENOUGH = 5  # the paper: all of the benefits
-VISIBLE = 0.05  # of the calls
+ENOUGH = 5  # the size that has all of the benefits, according to the paper
+VISIBLE = 0.05  # as a share of the calls
 
 
 def run(tasks: list[Task], options: argparse.Namespace) -> list[dict[str, Any]]:
-    """All sizes on all tasks."""
+    """Fit all tasks with all sizes of the cache."""
     found = []
     for task in tasks:
         for size in SIZES:
@@ -33,7 +33,7 @@ def run(tasks: list[Task], options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def says(rows: Sequence[reading.Row]) -> list[str]:
-    """Calls beside those with the cache that the paper calls large enough."""
+    """Describe the calls relative to the cache size that the paper calls large enough."""
     found = []
     for task in reading.values(rows, "task"):
         own = reading.chosen(rows, task=task)

@@ -1,7 +1,8 @@
-"""Figure 7: the dual of 1-slack relative to that of n-slack over C, and both test scores.
+"""Figure 7: the dual of 1-slack relative to the dual of n-slack over C, and both test scores.
 
-`to_learn` is what w = 0 is above n-slack's dual, in units of the loss: where it is at most
-epsilon, any small w will do, and a test score says nothing of a method.
+`to_learn` is the difference between the objective of w = 0 and n-slack's dual, in units of the
+loss. If it is at most epsilon, any small w solves the problem, and test scores cannot tell the
+methods apart.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from benchmarks.papers.cutting_plane.table1 import PAPER
 from benchmarks.papers.cutting_plane.tasks import Task
 from maxmargin.problem import Problem
 
-LOOSE = 0.1  # of the dual: from here on two certified solutions may differ visibly
-FACTORS = (0.0001, 0.001, 0.01, 0.1, 1.0)  # of the paper's C
+LOOSE = 0.1  # fraction of the dual above which two certified solutions may differ visibly
+FACTORS = (0.0001, 0.001, 0.01, 0.1, 1.0)  # multiples of the paper's C
 
 
 def run(tasks: list[Task], options: argparse.Namespace) -> list[dict[str, Any]]:
-    """A row for each task and C; C from which n-slack runs out of time are the last of a task."""
+    """Return a row for each task and C; stop at the first C that is not solved in time."""
     found = []
     for task in tasks:
         most = greatest_loss(task)
@@ -43,7 +44,7 @@ def run(tasks: list[Task], options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def greatest_loss(task: Task) -> float:
-    """The mean of max_y Delta: what w = 0 has."""
+    """Return the mean of max_y Delta, which is the objective of w = 0."""
     model = task.model()
     model.initialize(task.X, task.Y)
     problem = Problem(model.bind(task.X, task.Y), C=1 / task.size)
@@ -51,7 +52,7 @@ def greatest_loss(task: Task) -> float:
 
 
 def beside(one: dict[str, Any], many: dict[str, Any], most: float) -> dict[str, Any]:
-    """Two fits as one row."""
+    """Return two fits as one row."""
     row = {name: one[name] for name in ("task", "n", "C", "eps")} | {
         "method": "1-slack / n-slack - 1"
     }
@@ -65,7 +66,7 @@ def beside(one: dict[str, Any], many: dict[str, Any], most: float) -> dict[str, 
 
 
 def says(rows: Sequence[reading.Row]) -> list[str]:
-    """Differences, and scores beside the paper's."""
+    """Describe the differences, and the scores beside the paper's."""
     found = []
     for task in reading.values(rows, "task"):
         own = reading.chosen(rows, task=task, status="solved")

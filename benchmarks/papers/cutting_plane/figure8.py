@@ -11,14 +11,14 @@ from benchmarks.papers.cutting_plane import figures
 from benchmarks.papers.cutting_plane.measure import line, measure
 from benchmarks.papers.cutting_plane.tasks import Task
 
-FACTORS = (0.01, 0.1, 1.0)  # of the paper's C
-EPSILONS = (30.0, 10.0, 3.0, 1.0)  # of the paper's epsilon
+FACTORS = (0.01, 0.1, 1.0)  # multiples of the paper's C
+EPSILONS = (30.0, 10.0, 3.0, 1.0)  # multiples of the paper's epsilon
 
 
 def against(
     tasks: list[Task], name: str, factors: Sequence[float], seconds: float
 ) -> list[dict[str, Any]]:
-    """Figure 8 (name "eps") or 9 (name "weight")."""
+    """Make the rows of Figure 8 (name "eps") or Figure 9 (name "weight")."""
     found = []
     for task in tasks:
         for factor in factors:
@@ -30,31 +30,31 @@ def against(
 
 
 def epsilon(tasks: list[Task], options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Figure 8."""
+    """Make Figure 8."""
     found = against(tasks, "eps", EPSILONS, options.seconds)
     figures.draw(found, "eps", ("iterations", "oracle_calls"), options.out / "epsilon.png")
     return found
 
 
 def weight(tasks: list[Task], options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Figure 9."""
+    """Make Figure 9."""
     found = against(tasks, "weight", FACTORS, options.seconds)
     figures.draw(found, "C", ("iterations", "oracle_calls"), options.out / "weight.png")
     return found
 
 
 def says_epsilon(rows: Sequence[reading.Row]) -> list[str]:
-    """Exponents of 1/epsilon."""
+    """Describe the exponents of 1/epsilon."""
     return powers(rows, "eps", -1.0, "1/epsilon")
 
 
 def says_weight(rows: Sequence[reading.Row]) -> list[str]:
-    """Exponents of C."""
+    """Describe the exponents of C."""
     return powers(rows, "C", 1.0, "C")
 
 
 def powers(rows: Sequence[reading.Row], across: str, sign: float, name: str) -> list[str]:
-    """Iterations without the cache and calls with it, as powers."""
+    """Describe iterations without the cache and calls with it as powers."""
     found = []
     for task in reading.values(rows, "task"):
         plain, cached = (

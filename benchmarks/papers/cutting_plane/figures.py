@@ -1,4 +1,4 @@
-"""Pictures of rows: one column of panels for each task, one row for each quantity."""
+"""Pictures of rows: one column of panels for each task, one row of panels for each quantity."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LABELS = {
 def draw(
     rows: list[Row], across: str, columns: Sequence[str], path: Path, scale: str = "loglog"
 ) -> None:
-    """Quantities against one of them; unfinished fits are left out."""
+    """Draw quantities against one of them; unfinished fits are left out."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,4 +1,4 @@
-"""1-slack beside LIBLINEAR's Crammer-Singer on the same objective, all of covertype, in one run."""
+"""1-slack beside LIBLINEAR's Crammer-Singer, on the same objective, on all of covertype, in one run."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ TOLERANCES = (1.0, 0.1, 0.01)
 
 
 def all_examples(task: Task) -> Task:
-    """The test part trains too."""
+    """Return the task with its test part added to the training part."""
     X, Y = np.vstack([task.X, task.X_test]), np.concatenate([task.Y, task.Y_test])
     return replace(task, X=X, Y=Y)
 
 
 def peer(task: Task, tol: float, rounds: int = 200) -> Row:
-    """LIBLINEAR at one tolerance; its primal by our definition."""
+    """Fit LIBLINEAR at one tolerance; its primal is computed by our definition."""
     C = task.weight / task.size
     svm = LinearSVC(C=C, multi_class="crammer_singer", tol=tol, max_iter=rounds, random_state=0)
     with warnings.catch_warnings():
@@ -42,12 +42,12 @@ def peer(task: Task, tol: float, rounds: int = 200) -> Row:
 
 
 def run(tasks: list[Task], options: argparse.Namespace) -> list[Row]:
-    """Covertype only."""
+    """Run on covertype only."""
     return [row for t in tasks if t.name == "covertype" for row in beside(t, options.seconds)]
 
 
 def beside(task: Task, seconds: float) -> list[Row]:
-    """All methods; `excess` is the primal above the best lower bound, in units of the loss."""
+    """Run all methods; `excess` is the primal minus the best lower bound, in units of the loss."""
     task = all_examples(task)
     rows = []
     for method in ("1-slack cache", "1-slack cache proximal", "auto"):
@@ -63,7 +63,7 @@ def beside(task: Task, seconds: float) -> list[Row]:
 
 
 def says(rows: Sequence[reading.Row]) -> list[str]:
-    """Time and excess of each."""
+    """Describe the time and the excess of each method."""
     return [
         f"{row['method']}: {reading.short(reading.number(row, 'cpu'))} s to "
         f"{reading.short(reading.number(row, 'excess'))} above the best bound, in units of the loss."

@@ -1,4 +1,4 @@
-"""One fit of one method on one task: the columns of the paper's Table 1, and more."""
+"""One fit of one method on one task, with the columns of the paper's Table 1 and more."""
 
 from __future__ import annotations
 
@@ -24,8 +24,12 @@ Row = dict[str, Any]
 
 @dataclass
 class Shares:
-    """CPU seconds of parts of a fit, by name, and the last state of its solver; `ends` is the moment of
-    CPU time after which no further program is solved, `unreported` the calls of a step that is under way."""
+    """The CPU seconds of parts of a fit, by name, and the last state of its solver.
+
+    No program is solved after `ends`, a moment of CPU time. `unreported` counts the oracle calls of
+    the
+    current step.
+    """
 
     spent: dict[str, float] = field(default_factory=dict)
     state: Any = None
@@ -33,15 +37,18 @@ class Shares:
     unreported: int = 0
 
     def timed(self, name: str, call: Callable[[], Any]) -> Any:
-        """Call, and add its time to the others of this name."""
+        """Run the call, and add its time to the total of this name."""
         began = time.process_time()
         try:
             return call()
-        finally:  # a time limit ends a step in the middle
+        finally:  # also runs when a time limit ends a step in the middle
             self.spent[name] = self.spent.get(name, 0.0) + time.process_time() - began
 
     def program(self, call: Callable[[], Any]) -> Any:
-        """Solve a program, of which a step has thousands: the limit of CPU time is looked at after each."""
+        """Solve a program; raise TimeUp if the CPU time limit has passed.
+
+        The limit is checked after every program, because one step solves thousands of them.
+        """
         found = self.timed("qp", call)
         if time.process_time() > self.ends:
             raise TimeUp
@@ -50,7 +57,7 @@ class Shares:
 
 @dataclass(frozen=True)
 class WatchedOneSlack(solvers.OneSlack):
-    """1-slack that keeps its last state, to count its cuts, and the time of its parts."""
+    """1-slack that keeps its last state, to count its cuts, and measures the time of its parts."""
 
     shares: Shares = field(default_factory=Shares, compare=False)
 
@@ -74,7 +81,7 @@ class WatchedOneSlack(solvers.OneSlack):
 
 @dataclass(frozen=True)
 class WatchedNSlack(solvers.NSlack):
-    """n-slack with the time of its parts."""
+    """n-slack that measures the time of its parts."""
 
     shares: Shares = field(default_factory=Shares, compare=False)
 
@@ -100,7 +107,8 @@ METHODS: dict[str, Any] = {
     "1-slack cache proximal": lambda: WatchedOneSlack(cache=10, proximal=True),
     "auto": lambda: "auto",
 }
-MOST_SECONDS = {"n-slack": 120.0, "n-slack printed": 60.0}  # the paper's took days
+# limits for slow methods: in the paper they took days
+MOST_SECONDS = {"n-slack": 120.0, "n-slack printed": 60.0}
 STOPPED = "stopped by a callback"
 
 
@@ -114,7 +122,10 @@ def measure(
     n_jobs: int = 1,
     solver: Any = None,
 ) -> Row:
-    """Train `task` by a method of METHODS, or a given solver; CPU seconds are those of the whole fit."""
+    """Train `task` by a method of METHODS, or by a given solver.
+
+    CPU seconds cover the whole fit.
+    """
     weight, eps = weight or task.weight, eps or task.eps
     seconds = min(seconds, MOST_SECONDS.get(method, seconds))
     solver = solver or METHODS[method]()
@@ -156,7 +167,7 @@ def measure(
 
 
 def parts(solver: Any, cpu: float) -> Row:
-    """Shares of the oracle and of the quadratic program in the time; cuts of 1-slack."""
+    """Return the time shares of the oracle and of the quadratic program, and the cuts of 1-slack."""
     if not isinstance(solver, WATCHED):
         return {}
     spent = solver.shares.spent
@@ -170,9 +181,9 @@ def parts(solver: Any, cpu: float) -> Row:
 
 
 def test_score(svm: Any, task: Task) -> float:
-    """Percent: right labels, or F1 of brackets."""
+    """Return the share of right labels, or the F1 of brackets, in percent."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a sentence without a parse scores as it does
+        warnings.simplefilter("ignore")  # a sentence without a parse warns; its score counts
         if isinstance(svm.model_, models.Grammar):
             predicted = svm.predict(task.X_test)
             return 100 * bracket_scores(task.Y_test, predicted, root=False).f1
@@ -180,5 +191,5 @@ def test_score(svm: Any, task: Task) -> float:
 
 
 def line(row: Row) -> str:
-    """A row for the screen."""
+    """Format a row for the screen."""
     return "  ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items())

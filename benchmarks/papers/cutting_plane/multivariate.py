@@ -1,9 +1,11 @@
-"""python -m benchmarks.papers.cutting_plane.multivariate [--data NAME ...] [--train N] [--out DIR] [--small]
+"""python -m benchmarks.papers.cutting_plane.multivariate [--data NAME ...] [--train N] [--out DIR]
+[--small]
 
-Training for F1 against training for the error, on sets with few positives: the rarest class of covertype
-against the rest, one class of 20 Newsgroups against the rest. Every method takes the C (and the weight of
-the positives, where it has one) with the best F1 on a validation split; test F1 is measured once. "shifted"
-is the F1 after the threshold, too, was chosen on the validation split.
+Compare training for F1 with training for the error, on sets with few positives: the rarest class of
+covertype against the rest, and one class of 20 Newsgroups against the rest. Every method takes the
+C
+with the best F1 on a validation split, and likewise the weight of the positives if it has one. Test
+F1 is measured once. "shifted" is the F1 if the threshold is also chosen on the validation split.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ POSITIVE_WEIGHTS = (3.0, 10.0, 30.0, 100.0)
 
 @dataclass(frozen=True)
 class Split:
-    """Three parts, labels 0 and 1."""
+    """Three parts with labels 0 and 1."""
 
     name: str
     train: tuple[Any, np.ndarray]
@@ -49,7 +51,10 @@ class Split:
 
 
 def rare_covertype(train: int) -> Split:
-    """The rarest of the seven classes (0.5 %); as many examples for validation as for training."""
+    """Return the rarest of the seven classes (0.5 %) against the rest.
+
+    There are as many examples for validation as for training.
+    """
     X, y = covertype()
     values, counts = np.unique(y, return_counts=True)
     labels = (y == values[np.argmin(counts)]).astype(np.int64)
@@ -58,7 +63,10 @@ def rare_covertype(train: int) -> Split:
 
 
 def newsgroups(train: int) -> Split:
-    """The smallest of the twenty groups; tf-idf rows of norm one; 30 % of training for validation."""
+    """Return the smallest of the twenty groups against the rest, as tf-idf rows of norm one.
+
+    A share of 30 % of the training examples is for validation.
+    """
     with np.load(data_file("newsgroups20", "newsgroups20.npz"), allow_pickle=False) as stored:
         width = int(stored["n_features"])
         parts = {
@@ -83,13 +91,13 @@ def _csr(stored: Any, part: str, width: int) -> Any:
 
 
 def small_split(train: int) -> Split:
-    """Digits of a stand-in, one of ten against the rest."""
+    """Return digits of a stand-in, one of ten against the rest."""
     X, y = stand_ins.digits(examples=300)
     labels = (y == 3).astype(np.int64)
     return Split("small", *((X[a : a + 100], labels[a : a + 100]) for a in (0, 100, 200)))
 
 
-# name -> loader, C of single examples, C of the sample loss
+# name -> loader, values of C for losses of single examples, values of C for the sample loss
 DATA = {
     "covertype": (rare_covertype, np.logspace(-1, 3, 5), np.logspace(5, 9, 5)),
     "newsgroups": (newsgroups, np.logspace(-1, 3, 5), np.logspace(4, 9, 6)),
@@ -98,7 +106,7 @@ DATA = {
 
 
 def settings(method: str, flat: np.ndarray, whole: np.ndarray) -> Iterator[Row]:
-    """What a method tries."""
+    """Yield the settings that a method tries."""
     if method == "f1":
         yield from ({"C": C, "loss": "f1", "tol": 0.01} for C in whole)
         return
@@ -109,14 +117,14 @@ def settings(method: str, flat: np.ndarray, whole: np.ndarray) -> Iterator[Row]:
 
 
 def best_threshold(scores: np.ndarray, y: np.ndarray) -> float:
-    """The lowest score that is positive where F1 is best."""
+    """Return the lowest score that counts as positive at the best F1."""
     precision, recall, thresholds = precision_recall_curve(y, scores)
     f1 = 2 * precision * recall / np.maximum(precision + recall, 1e-12)
     return float(thresholds[np.argmax(f1[:-1])])
 
 
 def measure(data: Split, method: str, options: Row) -> Row:
-    """One fit and its F1."""
+    """Measure one fit and its F1."""
     svc = mm.BinarySVC(max_passes=2000, max_seconds=120, random_state=0, **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -143,7 +151,7 @@ def measure(data: Split, method: str, options: Row) -> Row:
 
 
 def run(names: list[str], train: int) -> list[Row]:
-    """All sets, methods and settings."""
+    """Run all sets, methods and settings."""
     rows = []
     for name in names:
         load, flat, whole = DATA[name]
@@ -162,7 +170,7 @@ def run(names: list[str], train: int) -> list[Row]:
 
 
 def chosen(rows: Sequence[reading.Row], data: str, method: str) -> tuple[reading.Row, reading.Row]:
-    """The fits with the best F1 on the validation split, without and with a shifted threshold."""
+    """Return the fits with the best F1 on the validation split, without and with a shifted threshold."""
     own = reading.chosen(rows, data=data, method=method)
     best, shifted = (
         max(own, key=lambda row: reading.number(row, name))
@@ -172,7 +180,7 @@ def chosen(rows: Sequence[reading.Row], data: str, method: str) -> tuple[reading
 
 
 def says(rows: Sequence[reading.Row]) -> list[str]:
-    """Test F1 of what the validation split chose."""
+    """Describe the test F1 of the fits that the validation split chose."""
     found = []
     for data in reading.values(rows, "data"):
         parts = []

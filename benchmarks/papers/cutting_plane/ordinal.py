@@ -1,14 +1,18 @@
-"""Ordinal regression as in Joachims (2006), which Section 3.2 names as a case of the 1-slack algorithm.
+"""Ordinal regression as in Joachims (2006), which Section 3.2 names as a case of the 1-slack
+algorithm.
 
     min 1/2 |w|^2 + C/m sum over the m pairs with g_i > g_j of max(0, 1 - (s_i - s_j)),   s = X w
 
-The sample is one example, an output a set of pairs in the wrong order, of which it is enough to know for each
-row in how many it is the better one and in how many the worse one:
+The whole sample is one example, and an output is a set of pairs in the wrong order. For each row it
+is
+enough to know the number of these pairs in which the row is the better one (c+) and the worse one
+(c-):
 
     Delta = 1/m sum_i c+_i,   Psi = -1/m sum_i (c+_i - c-_i) x_i
 
-The worst set has all pairs with s_i - s_j < 1: counted by sorting, in O(r n log n) for r grades.
-Grades of documents (LightGBM's example for ranking) are at hand, not the sets of that paper.
+The worst set has all pairs with s_i - s_j < 1. They are counted by sorting, in O(r n log n) for r
+grades. The data are grades of documents (LightGBM's example for ranking), as the sets of that paper
+are not available.
 """
 
 from __future__ import annotations
@@ -30,42 +34,48 @@ from benchmarks.papers.cutting_plane.measure import line
 from maxmargin import solvers
 
 SIZES = (250, 500, 1000, 2000, 4000)
-ALL_PAIRS = 500  # rows, at most, with all pairs written down for LIBLINEAR
+ALL_PAIRS = 500  # most rows for which LIBLINEAR gets all pairs
 WEIGHT, EPS = 100.0, 1e-3
 
 
 class OrderedPairs:
-    """A model in Python; x is (rows, grades), an output (n, 2): c+ / m and c- / m, zero for the truth."""
+    """A model in Python: x is (rows, grades), an output is (n, 2) with c+ / m and c- / m.
+
+    The true output is all zero.
+    """
 
     def initialize(self, X: Any, Y: Any) -> None:
-        """One weight for each feature."""
+        """Set one weight for each feature."""
         self.size_joint_feature = X[0][0].shape[1]
 
     def joint_feature(self, x: Any, y: np.ndarray) -> np.ndarray:
-        """-1/m sum (c+ - c-) x."""
+        """Return -1/m sum (c+ - c-) x."""
         return -(y[:, 0] - y[:, 1]) @ x[0]
 
     def loss(self, y: np.ndarray, y_hat: np.ndarray) -> float:
-        """The share of pairs in the wrong order."""
+        """Return the share of pairs in the wrong order."""
         return float(y_hat[:, 0].sum() - y[:, 0].sum())
 
     def inference(self, x: Any, w: np.ndarray) -> np.ndarray:
-        """The pairs in the wrong order."""
+        """Return the pairs in the wrong order."""
         return wrong_pairs(x[0] @ w, x[1], 0.0) / max(1, pairs(x[1]))
 
     def loss_augmented_inference(self, x: Any, y: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """The pairs that are not one apart."""
+        """Return the pairs whose scores are less than one apart in the right order."""
         return wrong_pairs(x[0] @ w, x[1], 1.0) / max(1, pairs(x[1]))
 
 
 def pairs(grades: np.ndarray) -> int:
-    """m: how many pairs have two grades."""
+    """Return m, the number of pairs with different grades."""
     counts = np.unique(grades, return_counts=True)[1]
     return int((len(grades) ** 2 - (counts**2).sum()) // 2)
 
 
 def wrong_pairs(scores: np.ndarray, grades: np.ndarray, margin: float) -> np.ndarray:
-    """(n, 2): pairs with s_i - s_j < margin, g_i > g_j, in which a row is the better, and the worse one."""
+    """Count the pairs with s_i - s_j < margin and g_i > g_j, for each row.
+
+    Column 0 counts the pairs in which the row is the better one, column 1 the others.
+    """
     found = np.zeros((len(scores), 2))
     for grade in np.unique(grades):
         own, lower, higher = grades == grade, grades < grade, grades > grade
@@ -76,20 +86,20 @@ def wrong_pairs(scores: np.ndarray, grades: np.ndarray, margin: float) -> np.nda
 
 
 def fitted(X: np.ndarray, grades: np.ndarray, C: float, eps: float) -> mm.StructuralSVM:
-    """w of the pairs by 1-slack."""
+    """Fit w to the pairs by 1-slack."""
     svm = mm.StructuralSVM(OrderedPairs(), C=C, solver=solvers.OneSlack(), tol=eps, max_passes=1e5)
     return svm.fit([(X, grades)], [np.zeros((len(grades), 2))])
 
 
 def differences(X: np.ndarray, grades: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """x_i - x_j of all pairs, with signs in turn: two classes for LIBLINEAR."""
+    """Return x_i - x_j of all pairs, with alternating signs: two classes for LIBLINEAR."""
     better, worse = np.nonzero(grades[:, None] > grades[None, :])
     signs = np.where(np.arange(len(better)) % 2 == 0, 1, -1)
     return (X[better] - X[worse]) * signs[:, None], signs
 
 
 def documents(part: str, small: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and grades, without their queries."""
+    """Return rows and grades, without their queries."""
     if small:
         X, y = stand_ins.digits(seed=part == "test", examples=60)
         return X, (y // 3).astype(float)
@@ -101,7 +111,7 @@ def documents(part: str, small: bool) -> tuple[np.ndarray, np.ndarray]:
 
 
 def run(unused: Any, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Time against n; LIBLINEAR where all pairs fit."""
+    """Measure the time against n; LIBLINEAR runs only if all pairs fit into memory."""
     X, grades = documents("train", options.small)
     X_test, test_grades = documents("test", options.small)
     sizes = (
@@ -136,7 +146,7 @@ def run(unused: Any, options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def says(rows: Sequence[reading.Row]) -> list[str]:
-    """Growth with n, and LIBLINEAR on all pairs."""
+    """Describe the growth with n, and LIBLINEAR on all pairs."""
     ours = reading.chosen(rows, method="1-slack")
     found = [
         f"CPU time grows as n^{reading.growth(ours, 'n', 'cpu'):.2f} from {ours[0]['n']} to {ours[-1]['n']} "

@@ -1,6 +1,7 @@
-"""Table 1: CPU time, oracle calls and support vectors of 1-slack with its cache and of n-slack; and the test
-scores of Figure 7. The library's default is beside them, and n-slack as printed where its limit of a minute
-allows it.
+"""Table 1: CPU time, oracle calls and support vectors of 1-slack with its cache and of n-slack.
+
+The table also has the test scores of Figure 7, the library's default solver, and the paper's
+n-slack algorithm without changes, which is stopped after a minute.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ NAMES = ("hours", "calls", "support", "score")
 
 
 def run(tasks: list[Task], options: argparse.Namespace) -> list[dict[str, Any]]:
-    """All methods on all tasks."""
+    """Run all methods on all tasks."""
     found = []
     for task in tasks:
         for method in METHODS:
@@ -45,7 +46,7 @@ def run(tasks: list[Task], options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def of_paper(task: str, method: str) -> dict[str, float]:
-    """The paper's entries beside a row."""
+    """Return the paper's entries for a row."""
     if task not in PAPER or method not in ("1-slack cache", "n-slack"):
         return {}
     column = ("1-slack cache", "n-slack").index(method)
@@ -54,7 +55,7 @@ def of_paper(task: str, method: str) -> dict[str, float]:
 
 
 def says(rows: Sequence[reading.Row]) -> list[str]:
-    """What follows from the rows."""
+    """Describe the results."""
     found = []
     for task in reading.values(rows, "task"):
         own = {row["method"]: row for row in reading.chosen(rows, task=task)}
@@ -88,7 +89,7 @@ def says(rows: Sequence[reading.Row]) -> list[str]:
 
 
 def unfinished(row: reading.Row) -> str:
-    """What ended a fit, and how far it had come."""
+    """Say why a fit ended, and how far it had come."""
     gap, eps = (reading.number(row, name) for name in ("gap", "eps"))
     return (
         f"{row['task']}: {row['method']} was ended by its {row['status']} at a gap of "
@@ -98,12 +99,12 @@ def unfinished(row: reading.Row) -> str:
 
 
 def ratio(above: reading.Row, below: reading.Row, name: str) -> str:
-    """Of two entries."""
+    """Format the ratio of two entries."""
     return reading.short(reading.over(above, below, name))
 
 
 def paper_ratios(task: str) -> str:
-    """The same of the paper's numbers."""
+    """Format the same ratios of the paper's numbers."""
     if task not in PAPER:
         return ""
     hours, calls, support = (PAPER[task][k] for k in (2, 3, 4))

@@ -1,10 +1,11 @@
-"""Table 2: two classes, by 1-slack without a cache, beside decomposition (LIBSVM here, SVM-light in the
-paper) and LIBLINEAR. All minimise 1/2 |w|^2 + C'/n sum max(0, 1 - y <w, x>); LIBSVM has a free
-intercept besides.
+"""Table 2: two classes, by 1-slack without a cache, beside decomposition and LIBLINEAR.
 
-Of the paper's sets covertype is at hand; two of text stand for its three. Its C are not printed: those
-here are the ones of C'/n = 1 on text, and C' = 10,000 on covertype. LIBSVM has the first
-5,000 examples of each.
+Decomposition is LIBSVM here, and SVM-light in the paper. All minimise
+1/2 |w|^2 + C'/n sum max(0, 1 - y <w, x>), but LIBSVM also has a free intercept.
+
+Only covertype is available among the paper's sets; two other text sets replace its three. The paper
+does not print its C. Here C'/n = 1 on text, and C' = 10,000 on covertype. LIBSVM gets the first
+5,000 examples of each set.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ PAPER = {
 }
 MOST_FOR_LIBSVM = 5000
 TASKS = ("covertype 1", "newsgroups, 2 classes", "rcv1, 2 classes")
-EPS = 1e-3  # the paper's 0.1 for a loss of 100
+EPS = 1e-3  # equals the paper's 0.1 for a loss of 100
 
 
 def tasks(small: bool, asked: Sequence[str]) -> Iterator[tuple[str, Any, np.ndarray, float]]:
-    """Name, rows, labels 0 and 1, C'."""
+    """Yield the name, the rows, the labels 0 and 1, and C' of each set."""
     if small:
         X, y = stand_ins.digits(examples=120)
         yield "small", X / 16, y % 2, 120.0
@@ -55,7 +56,7 @@ def tasks(small: bool, asked: Sequence[str]) -> Iterator[tuple[str, Any, np.ndar
 
 
 def one_slack(X: Any, y: np.ndarray, C: float, seconds: float) -> tuple[Any, dict[str, Any]]:
-    """Ours; support vectors are cuts."""
+    """Fit 1-slack; its support vectors are cuts."""
     solver = WatchedOneSlack(cache=0)
     svm = fitted(X, y, C, solver, seconds)
     cuts = int(np.count_nonzero(solver.shares.state.beta))
@@ -63,19 +64,19 @@ def one_slack(X: Any, y: np.ndarray, C: float, seconds: float) -> tuple[Any, dic
 
 
 def automatic(X: Any, y: np.ndarray, C: float, seconds: float) -> tuple[Any, dict[str, Any]]:
-    """The library's default."""
+    """Fit with the library's default solver."""
     svm = fitted(X, y, C, "auto", seconds)
     return svm, {"support": svm.certificate_.support}
 
 
 def fitted(X: Any, y: np.ndarray, C: float, solver: Any, seconds: float) -> mm.BinarySVC:
-    """A classifier without an intercept."""
+    """Return a fitted classifier without an intercept."""
     own = {"fit_intercept": False, "max_passes": 1e6, "random_state": 0}
     return mm.BinarySVC(C, solver=solver, tol=EPS, max_seconds=seconds, **own).fit(X, y)
 
 
 def liblinear(X: Any, y: np.ndarray, C: float, seconds: float) -> tuple[Any, dict[str, Any]]:
-    """Its dual coordinate descent, with its defaults."""
+    """Fit LIBLINEAR's dual coordinate descent with its defaults."""
     svm = LinearSVC(
         C=C, loss="hinge", dual=True, fit_intercept=False, max_iter=1000, random_state=0
     )
@@ -83,7 +84,7 @@ def liblinear(X: Any, y: np.ndarray, C: float, seconds: float) -> tuple[Any, dic
 
 
 def libsvm(X: Any, y: np.ndarray, C: float, seconds: float) -> tuple[Any, dict[str, Any]]:
-    """Sequential minimal optimisation, with its defaults."""
+    """Fit LIBSVM's sequential minimal optimisation with its defaults."""
     svm = SVC(C=C, kernel="linear", cache_size=1000).fit(X, y)
     return svm, {"support": int(svm.n_support_.sum())}
 
@@ -92,7 +93,10 @@ METHODS = {"1-slack": one_slack, "auto": automatic, "liblinear": liblinear, "lib
 
 
 def run(unused: Any, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """All methods on all sets; LIBSVM, and 1-slack for comparison, also on a part of a large one."""
+    """Run all methods on all sets.
+
+    On a large set, LIBSVM and, for comparison, 1-slack run on a part of it.
+    """
     found = []
     for name, X, y, weight in tasks(options.small, options.sets or TASKS):
         n = len(y)
@@ -107,7 +111,7 @@ def run(unused: Any, options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def measured(method: str, X: Any, y: np.ndarray, C: float, seconds: float) -> dict[str, Any]:
-    """CPU seconds, and the objective by its definition."""
+    """Measure CPU seconds, and the objective by its definition."""
     began = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an unfinished fit shows in its primal
@@ -120,7 +124,7 @@ def measured(method: str, X: Any, y: np.ndarray, C: float, seconds: float) -> di
 
 
 def says(rows: Sequence[reading.Row]) -> list[str]:
-    """Ratios of time and of support vectors, beside the paper's."""
+    """Describe ratios of time and of support vectors, beside the paper's."""
     found = []
     for task in reading.values(rows, "task"):
         own = reading.chosen(rows, task=task)

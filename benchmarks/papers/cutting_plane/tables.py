@@ -1,4 +1,4 @@
-"""The tables of Joachims, Finley and Yu, each in parts by task."""
+"""The tables of Joachims, Finley and Yu; most have a part for each task."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NEEDS = {
 OF_PAPER = ("treebank-parses", "treebank-tags", "covertype")
 CORPORA = "Covertype is the paper's set; a tenth of the treebank stands for its parses and tags"
 DAYS = "n-slack has 120 s at most, as printed 60 s, where the paper's took days"
-LONG = "20"  # CPU seconds of a fit in a full run, where no others are given here
+LONG = "20"  # CPU seconds of a fit in a full run, unless LONGEST has another limit
 OVER = ("cache", "duals", "epsilon", "weight")  # parts with a fit for each of many settings
 LONGEST = {
     ("table1", "treebank-parses"): "150",
@@ -45,7 +45,7 @@ LONGEST = {
     ("size", "brown-tags"): "60",
     **{(part, "treebank-tags"): "60" for part in OVER},
 }
-# training examples of a full run, where it has not all of them
+# training examples of a full run; a pair that is not listed uses all examples
 EXAMPLES = {
     ("table1", "brown-tags"): "1760",
     ("size", "covertype"): "100000",
@@ -54,7 +54,7 @@ EXAMPLES = {
     **{(part, "covertype"): "20000" for part in OVER},
     **{(part, "treebank-tags"): "880" for part in OVER},
 }
-ALL_CLASSES = "150"  # seconds of a fit of ours beside LIBLINEAR
+ALL_CLASSES = "150"  # seconds of one of our fits beside LIBLINEAR
 ROW = (
     "task",
     "method",
@@ -79,7 +79,7 @@ def parts(
     columns: tuple[str, ...] = ROW,
     tasks: tuple[str, ...] = OF_PAPER,
 ) -> list[Table]:
-    """A table for each task; `quick` has the tasks of a quick run, with their arguments."""
+    """Return a table for each task; `quick` has the tasks of a quick run, with their arguments."""
     return [
         Table(
             f"cutting_plane/{part}/{task}",
@@ -99,7 +99,7 @@ def parts(
 
 
 def full_level(part: str, task: str) -> tuple[str, ...]:
-    """Arguments of a full run."""
+    """Return the arguments of a full run."""
     most = EXAMPLES.get((part, task))
     seconds = LONGEST.get((part, task), LONG)
     few = ("--examples", most) if most else ()
@@ -107,7 +107,7 @@ def full_level(part: str, task: str) -> tuple[str, ...]:
 
 
 def ends(*arguments: str) -> str:
-    """What the limits of a full run leave out."""
+    """Describe the rows that the limits of a full run leave out."""
     given = dict(zip(arguments[1::2], arguments[2::2], strict=True))
     most = given.get("--examples")
     few = f"the first {int(most):,} training examples; " if most else ""

@@ -1,7 +1,10 @@
-"""The learning problems of Joachims, Finley and Yu, each with C and epsilon in the paper's scale.
+"""The learning problems of Joachims, Finley and Yu, each with C and epsilon on the paper's scale.
 
-The paper minimises 1/2 |w|^2 + C'/n sum xi with a zero-one loss of 100; here its loss is one, so that
-C' and epsilon are the paper's divided by 100 (multiclass, parsing). The tagger counts mistakes in both.
+The paper minimises 1/2 |w|^2 + C'/n sum xi with a zero-one loss of 100. Here that loss is one, so
+for
+classes and parses C' and epsilon are the paper's values divided by 100. The tagger counts mistakes
+in
+both.
 """
 
 from __future__ import annotations
@@ -30,22 +33,25 @@ class Task:
     Y: Any
     X_test: Any
     Y_test: Any
-    weight: float  # C', of the mean slack
+    weight: float  # C', the weight of the mean slack
     eps: float
 
     @property
     def size(self) -> int:
-        """How many training examples."""
+        """The number of training examples."""
         return len(self.Y)
 
     def first(self, n: int | None) -> Task:
-        """The same on the first n training examples; None: on all."""
+        """Return the same task on the first n training examples, or on all if n is None."""
         return replace(self, X=self.X[:n], Y=self.Y[:n])
 
 
 @cache
 def covertype() -> tuple[np.ndarray, np.ndarray]:
-    """All 581,012 examples in random order, each feature scaled to a largest size of one."""
+    """Return all 581,012 examples in random order.
+
+    Each feature is scaled to a largest absolute value of one.
+    """
     with gzip.open(data_file("covtype", "covtype.csv.gz"), "rt") as lines:
         table = np.loadtxt(lines, delimiter=",", skiprows=1)
     table = np.random.default_rng(0).permutation(table)
@@ -54,7 +60,7 @@ def covertype() -> tuple[np.ndarray, np.ndarray]:
 
 
 def multiclass(small: bool, most: int | None = None) -> Task:
-    """Covertype; the last tenth is the test set where not all is asked for."""
+    """Return covertype; the last tenth is the test set."""
     X, y = stand_ins.digits(examples=150) if small else covertype()
     cut = 9 * len(y) // 10
     model = lambda: models.Multiclass(bias=1.0)  # noqa: E731
@@ -63,27 +69,27 @@ def multiclass(small: bool, most: int | None = None) -> Task:
 
 
 def from_dataset(name: str, model: Callable[[], Any], data: Dataset, *setting: float) -> Task:
-    """A task on a set that is split already; the setting is C' and epsilon."""
+    """Return a task on a set that is already split; the setting is C' and epsilon."""
     return Task(
         name, model, data.X_train, data.Y_train, data.X_test, data.Y_test, setting[0], setting[1]
     )
 
 
 def tagger(corpus: str, small: bool, most: int | None = None) -> Task:
-    """Tags of a corpus by affixes, those of the `most` sentences that are asked for."""
+    """Return tags of a corpus with affix features, with at most `most` sentences."""
     data = tags(corpus, most or (None if corpus == "treebank" else 10_000), small=small)
     return from_dataset(data.name, models.Chain, data, *((10.0, 0.5) if small else (5000.0, 0.1)))
 
 
 def parser(small: bool, most: int | None = None) -> Task:
-    """Trees of at most 15 words, right or wrong as a whole."""
+    """Return trees of sentences of at most 15 words, with a zero-one loss for the whole tree."""
     model = lambda: models.Grammar(loss="zero-one")  # noqa: E731
     data = datasets.treebank(15, small=small)
     setting = (1.0, 0.1) if small else (200.0, 1e-3)
     return from_dataset("treebank-parses", model, data, *setting).first(most)
 
 
-TASKS: dict[str, Callable[..., Task]] = {  # of `small` and, where not all is asked for, `most`
+TASKS: dict[str, Callable[..., Task]] = {  # called with `small` and, to limit the examples, `most`
     "covertype": multiclass,
     "treebank-tags": partial(tagger, "treebank"),
     "brown-tags": partial(tagger, "brown"),

@@ -1,6 +1,8 @@
-"""Section 4, parallelisation: the loop over the oracle with several threads; the paper expects a speed-up
-that is almost linear where the oracle has 98 % of the time (parses), and has no numbers. Seconds are
-those of a clock.
+"""Section 4, parallelisation: the loop over the oracle with several threads.
+
+The paper expects an almost linear speed-up if the oracle takes 98 % of the time (parses), and has
+no
+numbers. Seconds are wall-clock seconds.
 """
 
 from __future__ import annotations
@@ -16,11 +18,15 @@ from benchmarks.papers.cutting_plane.tasks import Task
 from maxmargin.runtime.executor import count_jobs
 
 THREADS = (1, 2, 4, 8)
-EPS = 30.0  # of the paper's: what threads gain is that of an iteration
+# multiple of the paper's epsilon: the gain of an iteration does not depend on the final gap
+EPS = 30.0
 
 
 def run(tasks: list[Task], options: argparse.Namespace) -> list[dict[str, Any]]:
-    """1-slack without its cache, so that the oracle counts; as many threads as there are cores, at most."""
+    """Run 1-slack without its cache, so that the oracle dominates.
+
+    There are at most as many threads as cores.
+    """
     found = []
     cores = count_jobs(-1)
     for task in tasks:
@@ -34,7 +40,7 @@ def run(tasks: list[Task], options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def says(rows: Sequence[reading.Row]) -> list[str]:
-    """Speed-up by the clock; what one thread spends on the oracle bounds it."""
+    """Describe the wall-clock speed-up; the share of the oracle with one thread bounds it."""
     found = []
     for task in reading.values(rows, "task"):
         own = reading.chosen(rows, task=task)

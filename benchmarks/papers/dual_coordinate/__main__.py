@@ -1,9 +1,14 @@
-"""python -m benchmarks.papers.dual_coordinate [--tasks NAME ...] [--repeats N] [--out DIR] [--small]
+"""python -m benchmarks.papers.dual_coordinate [--tasks NAME ...] [--repeats N] [--out DIR]
+[--small]
 
-CPU seconds of `fit` until the primal objective is within 0.1 % of the optimum, beside LIBLINEAR on the same
-objective, for C = 0.1, 1 and 10. Two classes: LinearSVC(loss="hinge", dual=True). K classes:
-LinearSVC(multi_class="crammer_singer"). Every method walks down its own ladder of tolerances; the first fit
-that is good enough counts, so that nobody pays for a tolerance that is tighter than needed. One thread.
+CPU seconds of `fit` until the primal objective is within 0.1 % of the optimum, beside LIBLINEAR on
+the
+same objective, for C = 0.1, 1 and 10. Two classes: LinearSVC(loss="hinge", dual=True). K classes:
+LinearSVC(multi_class="crammer_singer"). Every method tries its own list of tolerances, from loose
+to
+tight. The first fit that is good enough counts, so that no method pays for a tolerance that is
+tighter
+than needed. One thread.
 """
 
 from __future__ import annotations
@@ -49,7 +54,7 @@ class Task:
 
 
 def newsgroups() -> tuple[Any, np.ndarray]:
-    """The training part; tf-idf rows of norm one, 20 classes."""
+    """The training part as tf-idf rows of norm one, with 20 classes."""
     with np.load(data_file("newsgroups20", "newsgroups20.npz"), allow_pickle=False) as stored:
         pieces = [stored[f"X_train_{name}"] for name in ("data", "indices", "indptr")]
         shape = (len(pieces[2]) - 1, int(stored["n_features"]))
@@ -68,7 +73,10 @@ def rcv1() -> tuple[Any, Any]:
 
 
 def rarest_topics(X: Any, topics: Any, least: int = 30) -> tuple[Any, np.ndarray]:
-    """One class per document: its rarest topic; documents whose topic has fewer than `least` are left out."""
+    """Label each document with its rarest topic.
+
+    Documents whose topic has fewer than `least` documents are left out.
+    """
     order = np.argsort(np.asarray(topics.sum(axis=0)).ravel(), kind="stable")
     labels = np.asarray(topics[:, order].argmax(axis=1)).ravel()
     counts = np.bincount(labels)
@@ -105,14 +113,14 @@ TASKS: dict[str, Callable[[], Task]] = {
 
 
 def small_tasks() -> list[Task]:
-    """Digits of a stand-in, two or ten classes."""
+    """Digits of a stand-in with two or ten classes."""
     X, y = stand_ins.digits(examples=120)
     X = sparse.csr_matrix(X / 16)
     return [Task("small, 2 classes", X, y % 2), Task("small, 10 classes", X, y)]
 
 
 def primal(task: Task, coef: np.ndarray, C: float) -> float:
-    """P(w) by definition."""
+    """Return P(w) by definition."""
     scores = task.X @ coef.T
     if task.binary:
         slacks = np.maximum(0, 1 - (2 * task.y - 1) * scores[:, 0])
@@ -125,13 +133,13 @@ def primal(task: Task, coef: np.ndarray, C: float) -> float:
 
 
 def ours(task: Task, C: float, solver: str, tol: float) -> Any:
-    """One of this library's classifiers."""
+    """Return one of this library's classifiers."""
     kind = mm.BinarySVC if task.binary else mm.MulticlassSVC
     return kind(C, fit_intercept=False, solver=solver, tol=tol, max_passes=5000, random_state=0)
 
 
 def theirs(task: Task, C: float, tol: float) -> LinearSVC:
-    """LIBLINEAR on the same objective."""
+    """Return LIBLINEAR on the same objective."""
     form = {"loss": "hinge"} if task.binary else {"multi_class": "crammer_singer"}
     return LinearSVC(
         C=C, fit_intercept=False, dual=True, tol=tol, max_iter=5000, random_state=0, **form
@@ -139,7 +147,7 @@ def theirs(task: Task, C: float, tol: float) -> LinearSVC:
 
 
 def ladder(task: Task, C: float, method: str, optimum: float) -> Iterator[tuple[float, Any]]:
-    """(tolerance, estimator), looser first."""
+    """Yield (tolerance, estimator), loosest first."""
     if method == "liblinear":
         yield from ((tol, theirs(task, C, tol)) for tol in THEIRS)
         return
@@ -148,7 +156,7 @@ def ladder(task: Task, C: float, method: str, optimum: float) -> Iterator[tuple[
 
 
 def measure(task: Task, C: float, method: str, optimum: float, repeats: int) -> Row:
-    """The first fit of the ladder that is close enough, or the last."""
+    """Measure the first fit of the ladder that is close enough, or the last fit."""
     row: Row = {}
     for tol, estimator in ladder(task, C, method, optimum):
         timed = best_of(repeats, lambda svm=estimator: svm.fit(task.X, task.y))
@@ -161,14 +169,15 @@ def measure(task: Task, C: float, method: str, optimum: float, repeats: int) -> 
 
 
 def run(tasks: list[Task], repeats: int) -> list[Row]:
-    """All tasks, weights and methods; `ratio` is the CPU time over that of LIBLINEAR."""
+    """Run all tasks, weights and methods; `ratio` is CPU time divided by LIBLINEAR's."""
     rows = []
     for task in tasks:
         for C in WEIGHTS:
             unit = 1.0 / (C * len(task.y))
             rough = ours(task, C, "auto", 1e-2).fit(task.X, task.y).certificate_.dual
             best = ours(task, C, "auto", 1e-4 * rough * unit).fit(task.X, task.y)
-            optimum = best.certificate_.dual  # a lower bound, to four digits at least
+            # a lower bound that agrees with the optimum to at least four digits
+            optimum = best.certificate_.dual
             part = [measure(task, C, method, optimum, repeats) for method in METHODS]
             for row in part:
                 row["ratio"] = row["cpu"] / part[-1]["cpu"]
@@ -184,7 +193,7 @@ def run(tasks: list[Task], repeats: int) -> list[Row]:
 
 
 def says(rows: Sequence[reading.Row]) -> list[str]:
-    """Ratios to LIBLINEAR, by task."""
+    """Describe the ratios to LIBLINEAR, by task."""
     found = []
     for task in reading.values(rows, "task"):
         for method in METHODS[:-1]:
@@ -207,7 +216,7 @@ def main(arguments: list[str] | None = None) -> list[Row]:
     options = parser.parse_args(arguments)
     tasks = small_tasks() if options.small else [TASKS[name]() for name in options.tasks]
     with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what is unfinished shows in its excess
+        warnings.simplefilter("ignore")  # an unfinished fit shows in its excess
         rows = run(tasks, options.repeats)
     write_csv(options.out / "liblinear.csv", rows)
     return rows

@@ -1,14 +1,23 @@
-"""python -m benchmarks.papers.dual_coordinate.schedules [--data NAME ...] [--n N] [--out DIR] [--small]
+"""python -m benchmarks.papers.dual_coordinate.schedules [--data NAME ...] [--n N] [--out DIR]
+[--small]
 
-What the dual coordinate paper says of schedules (Section 3) and of its two upper bounds (Section 2), measured
-by CPU seconds, passes of the oracle and kept outputs until the gap is proven to be a hundredth of the
-objective.
+Test the dual coordinate paper's claims about schedules (Section 3) and about its two upper bounds
+(Section 2). The measures are CPU seconds, passes of the oracle and kept outputs until the gap is
+proven
+to be a hundredth of the objective.
 
-Schedules: examples in order or in a fresh random order, with sweeps over kept outputs after each pass; the
-same with every output dropped at once that has no multiplier ("pruned"); Algorithm 2, where the running gap
-decides between new examples and the cache ("gap"); the same with ten visits to the cache for a new example,
-as LaRank has them. Digits in random order are compiled epochs over all constraints, without an oracle.
-Bounds: the true one after every pass (22), or once the running one (23) says that it may be enough.
+Schedules: "cyclic" and "random" visit examples in order or in a fresh random order, with sweeps
+over
+kept outputs after each pass. "pruned" also drops every output without a multiplier at once. "gap"
+is
+Algorithm 2, in which the running gap decides between new examples and the cache. "gap, 10 revisits"
+makes ten visits to the cache for each new example, as LaRank does. Digits in random order run
+compiled
+epochs over all constraints, without an oracle.
+
+Bounds: the true bound (22) after every pass, or only when the running bound (23) says that it may
+be
+small enough.
 """
 
 from __future__ import annotations
@@ -38,11 +47,12 @@ SCHEDULES = {
     "gap": Streaming(passes=None),
     "gap, 10 revisits": Streaming(passes=None, revisits=10),
 }
-BOUNDS = {"running": None, "true, every pass": 1}  # steps between two exact passes
+# steps between two exact passes; None lets the running bound decide
+BOUNDS = {"running": None, "true, every pass": 1}
 
 
 def problem_of(name: str, n: int | None, small: bool) -> mm.Problem:
-    """The first n training examples of a set."""
+    """Return the problem of the first n training examples of a set."""
     data = load(name, small=small)
     X, Y = data.X_train[:n], data.Y_train[:n]
     model = models.Multiclass() if data.kind == "multiclass" else models.Chain()
@@ -51,7 +61,7 @@ def problem_of(name: str, n: int | None, small: bool) -> mm.Problem:
 
 
 def row_of(problem: mm.Problem, solver: Any, seed: int, every: int | None = None) -> Row:
-    """One training."""
+    """Return the row of one training run."""
     began = time.process_time()
     settings = {"tol": "auto", "max_passes": 500, "random_state": seed, "certify_every": every}
     result = mm.train(problem, solver, **settings)
@@ -67,7 +77,7 @@ def row_of(problem: mm.Problem, solver: Any, seed: int, every: int | None = None
 
 
 def run(names: Sequence[str], n: int | None, small: bool) -> list[Row]:
-    """All sets, schedules and bounds."""
+    """Run all sets, schedules and bounds."""
     rows: list[Row] = []
     for name in names:
         problem = problem_of(name, n, small)
@@ -83,14 +93,14 @@ def run(names: Sequence[str], n: int | None, small: bool) -> list[Row]:
 
 
 def mean_of(rows: Sequence[Row], data: str, what: str, method: str, column: str) -> float:
-    """Over seeds."""
+    """Return the mean over seeds."""
     keys = (data, what, method)
     own = [float(r[column]) for r in rows if (r["data"], r["compares"], r["method"]) == keys]
     return sum(own) / len(own)
 
 
 def says(rows: Sequence[Row]) -> list[str]:
-    """What follows from the rows."""
+    """Describe the results."""
     sentences = []
     for data in dict.fromkeys(row["data"] for row in rows):
         cyclic, random, gap = (
@@ -120,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Row]:
     parser.add_argument("--small", action="store_true")
     options = parser.parse_args(arguments)
     with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what is unfinished shows in its gap
+        warnings.simplefilter("ignore")  # an unfinished run shows in its gap
         rows = run(options.data, options.n, options.small)
     write_csv(options.out / "schedules.csv", rows)
     print("\n".join(says(rows)))

@@ -1,8 +1,10 @@
 """python -m benchmarks.papers.factor_graphs [--tasks NAME ...] [--repeats N] [--out DIR] [--small]
 
-Training on graphs whose argmax is hard: CPU seconds, the proven gap, the share of examples whose argmax is
-proven, and the score on new data. Snakes on grids of 11 labels; sets of labels with weights for all pairs,
-beside the same without pairs. C = 1 / (lambda n). One thread.
+Training on graphs with a hard argmax: CPU seconds, the proven gap, the share of examples with a
+proven
+argmax, and the score on new data. The tasks are snakes on grids with 11 labels, and sets of labels
+with
+weights for all pairs, beside the same sets without pairs. C = 1 / (lambda n). One thread.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ class Task:
 
 
 def neighbourhoods(colours: np.ndarray, ground: int, n_colours: int) -> np.ndarray:
-    """The colours of each cell and the eight around it, one-hot."""
+    """Return one-hot colours of each cell and the eight cells around it."""
     height, width = colours.shape
     padded = np.full((height + 2, width + 2), ground)
     padded[1:-1, 1:-1] = colours
@@ -50,7 +52,7 @@ def neighbourhoods(colours: np.ndarray, ground: int, n_colours: int) -> np.ndarr
 
 
 def snakes() -> list[Task]:
-    """Images of one snake each; labels are the places in it."""
+    """Return images of one snake each; the labels are the places in the snake."""
     with np.load(data_file("snakes", "snakes.npz"), allow_pickle=False) as stored:
         pixels = {
             part: stored[f"X_{part}"].astype(int) @ [65536, 256, 1] for part in ("train", "test")
@@ -73,7 +75,7 @@ def snakes() -> list[Task]:
 
 
 def label_sets(name: str) -> tuple[Any, np.ndarray, Any, np.ndarray]:
-    """X and Y of the training and of the test part; dense features standardised."""
+    """Return X and Y of the training part and of the test part; dense features are standardised."""
     with np.load(data_file("multilabel", f"{name}.npz"), allow_pickle=False) as stored:
         if "X_train" in stored:
             X = [stored[f"X_{part}"].astype(np.float64) for part in ("train", "test")]
@@ -88,13 +90,13 @@ def label_sets(name: str) -> tuple[Any, np.ndarray, Any, np.ndarray]:
 
 
 def csr(stored: Any, name: str, width: int) -> Any:
-    """A matrix of ones and zeros from its pieces."""
+    """Build a matrix of ones and zeros from its arrays in the file."""
     index, start = stored[f"{name}_indices"], stored[f"{name}_indptr"]
     return sparse.csr_matrix((np.ones(len(index)), index, start), (len(start) - 1, width))
 
 
 def rcv1() -> tuple[Any, np.ndarray, Any, np.ndarray]:
-    """3,000 documents to train on and 3,000 to test, drawn at random: the file is not in random order."""
+    """Return 3,000 documents to train on and 3,000 to test, drawn at random as the file is ordered."""
     with np.load(data_file("rcv1_subsets", "rcv1sub1.npz"), allow_pickle=False) as stored:
         X = sparse.csr_matrix(
             (stored["X_data"], stored["X_indices"], stored["X_indptr"]), tuple(stored["shape_X"])
@@ -106,7 +108,7 @@ def rcv1() -> tuple[Any, np.ndarray, Any, np.ndarray]:
 
 
 def with_and_without_pairs(name: str, X: Any, Y: Any, X_test: Any, Y_test: Any, lam: float) -> list:
-    """Two tasks on the same data; the tolerance is a fiftieth of the mean number of labels."""
+    """Return two tasks on the same data; the tolerance is a fiftieth of the mean number of labels."""
     tol = 0.02 * float(Y.sum(axis=1).mean())
     kinds = ("none", "all")
     return [
@@ -133,7 +135,7 @@ TASKS: dict[str, Callable[[], list[Task]]] = {
 
 
 def small_tasks() -> list[Task]:
-    """Made up."""
+    """Return tasks on synthetic data."""
     grids = [random_snakes(6, 4, 4, 4, random_state=k) for k in (0, 1)]
     X, Y = random_label_sets(40, random_state=0)
     X_test, Y_test = random_label_sets(40, random_state=1)
@@ -142,14 +144,14 @@ def small_tasks() -> list[Task]:
 
 
 def micro_f1(Y: Any, predicted: Any) -> float:
-    """F1 over all labels of all rows; for graphs the share of nodes that are right."""
+    """Return F1 over all labels of all rows; for graphs, the share of correct nodes."""
     if not isinstance(predicted, np.ndarray):
         return float(np.mean(np.concatenate(Y) == np.concatenate(predicted)))
     return float(2 * (predicted * Y).sum() / max(1, predicted.sum() + Y.sum()))
 
 
 def measure(task: Task, repeats: int) -> Row:
-    """One task."""
+    """Return the row of one task."""
     n = len(task.train[1])
     svm = mm.StructuralSVM(task.model, C=1 / (task.lam * n), tol=task.tol, max_seconds=300)
     timed = best_of(repeats, lambda: svm.set_params(random_state=0).fit(*task.train))
@@ -182,7 +184,7 @@ def main(arguments: list[str] | None = None) -> list[Row]:
     tasks = small_tasks() if options.small else [t for name in options.tasks for t in TASKS[name]()]
     rows = []
     with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what is unfinished shows in its gap
+        warnings.simplefilter("ignore")  # an unfinished fit shows in its gap
         for task in tasks:
             rows.append(measure(task, options.repeats))
             shown = {k: f"{v:.3g}" if isinstance(v, float) else v for k, v in rows[-1].items()}

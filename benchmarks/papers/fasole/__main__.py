@@ -1,9 +1,13 @@
-"""python -m benchmarks.papers.fasole [--part table2 | figure1] [--data NAME ...] [--out DIR] [--small]
+"""python -m benchmarks.papers.fasole [--part table2 | figure1] [--data NAME ...] [--out DIR]
+[--small]
 
-Passes and time of FASOLE, SDM, BCFW and CPA beside the paper's Table 2. As in the paper, SDM is FASOLE
-with the choice of the maximal violating pair, and BCFW stops at the paper's iterations; CPA is the
-1-slack cutting-plane algorithm, without a cache. "passes"
-are those of the method; "all" adds the certificate's exact passes, which the paper does not make.
+Passes and time of FASOLE, SDM, BCFW and CPA beside the paper's Table 2. As in the paper, SDM is
+FASOLE
+that chooses the maximal violating pair, and BCFW stops at the paper's number of iterations. CPA is
+the
+1-slack cutting-plane algorithm without a cache. "passes" are the passes of the method; "all" adds
+the
+exact passes of the certificate, which the paper does not make.
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ CONFIG = Path(__file__).with_name("config.json")
 
 
 def run(config: dict[str, Any], small: bool = False) -> list[Row]:
-    """All rows of the config, in order."""
+    """Make all rows of the config, in order."""
     rows = []
     for table in config["tables"]:
         if table["data"] not in config["data"]:
@@ -49,7 +53,7 @@ def run(config: dict[str, Any], small: bool = False) -> list[Row]:
 
 
 def load(table: dict[str, Any], small: bool) -> Dataset:
-    """The data of a table of the config."""
+    """Load the data of a table of the config."""
     if table["data"] == "faces68":
         return faces.load(**table["options"], small=small)
     return datasets.load(table["data"], **table["options"], small=small)
@@ -88,9 +92,11 @@ def _measure(
 
 
 def own_passes(oracle_calls: Sequence[float], size: int) -> float:
-    """Passes of the method itself, as the paper counts: without the certificate's exact passes.
+    """Count the passes of the method itself as the paper does, without the certificate's exact
+    passes.
 
-    A step asks the oracle once for each example at most; what goes beyond is an exact pass.
+    A step calls the oracle at most once for each example; any further calls belong to an exact
+    pass.
     """
     calls = np.diff(np.asarray(oracle_calls, dtype=float), prepend=0.0)
     return float(np.where(calls > size, calls - size, calls).sum() / size)
@@ -110,7 +116,10 @@ def _sentence(row: Row) -> str:
 
 
 def draw(rows: list[Row], path: Path) -> None:
-    """Passes against lambda: ours solid, the paper's dashed; one panel per data set and scaling."""
+    """Draw passes against lambda, one panel per data set and scaling.
+
+    Our curves are solid, the paper's dashed.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
@@ -134,7 +143,7 @@ def draw(rows: list[Row], path: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> list[Row]:
-    """Config -> CSV -> figure, of Table 2 or of Figure 1."""
+    """Read the config, write the CSV and the figure, of Table 2 or of Figure 1."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.papers.fasole")
     parser.add_argument("--config", type=Path, default=CONFIG)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/fasole"))

@@ -1,4 +1,4 @@
-"""What the rows of Table 2 say of the paper's claims; each sentence is computed from the rows of one run."""
+"""Compare the rows of Table 2 with the paper's claims; each sentence is computed from one run's rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Row = Mapping[str, str]
 
 
 def claims(rows: Sequence[Row]) -> list[str]:
-    """Sentences."""
+    """Return all sentences."""
     sets = list(dict.fromkeys((row["data"], row["inputs"]) for row in rows))
     return [
         sentence
@@ -23,7 +23,7 @@ def claims(rows: Sequence[Row]) -> list[str]:
 
 
 def of_set(name: str, rows: Sequence[Row]) -> Iterable[str]:
-    """Of one data set."""
+    """Yield the sentences about one data set."""
     passes = {(row["method"], row["lambda"]): float(row["passes"]) for row in rows}
     done = {(row["method"], row["lambda"]): row["converged"] == "True" for row in rows}
     lambdas = list(dict.fromkeys(row["lambda"] for row in rows))
@@ -57,7 +57,7 @@ def of_set(name: str, rows: Sequence[Row]) -> Iterable[str]:
 
 
 def accumulated(rows: Sequence[Row]) -> str:
-    """The last two rows of the paper's table: passes and time over those of FASOLE, ours and its."""
+    """Describe the last two rows of the paper's table: passes and time relative to FASOLE."""
     found = []
     for column, theirs in (("passes", "paper_passes"), ("cpu", "paper_seconds")):
         for other in ("cpa", "bcfw", "sdm"):
@@ -69,5 +69,5 @@ def accumulated(rows: Sequence[Row]) -> str:
 
 
 def total(rows: Sequence[Row], method: str, column: str) -> float:
-    """A column, added up."""
+    """Return the sum of a column."""
     return sum(float(row[column]) for row in rows if row["method"] == method)

@@ -1,7 +1,9 @@
-"""faces68 in the place of LANDMARK: eight landmarks, a tree of parts, local binary patterns.
+"""faces68 as a replacement for LANDMARK: eight landmarks, a tree of parts, local binary patterns.
 
-The paper's loss is the mean deviation in percent of the size of the face; `Tree` counts cells of its grid.
-One cell is `unit` percent, so that the paper's lambda and epsilon are lambda * unit and epsilon / unit here.
+The paper's loss is the mean deviation in percent of the size of the face; `Tree` counts cells of
+its grid.
+One cell is `unit` percent, so the paper's lambda and epsilon are lambda * unit and epsilon / unit
+here.
 """
 
 from __future__ import annotations
@@ -12,21 +14,27 @@ from scipy.ndimage import uniform_filter
 from benchmarks.datasets import Dataset
 from benchmarks.landmarks.__main__ import STEP, Faces, faces, made_up
 
-# Of the 68: tip and base of the nose, corners of the eyes, corners of the mouth.
+# Eight of the 68 landmarks: tip and base of the nose, corners of the eyes, corners of the mouth.
 LANDMARKS = (30, 33, 36, 39, 42, 45, 48, 54)
-CELL = 8  # pixels that a histogram is pooled over
+CELL = 8  # side in pixels of the window that a histogram sums over
 ROUND = ((-1, -1), (-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1))
 
 
 def uniform_codes() -> np.ndarray:
-    """Bin of each of 256 patterns: 58 with at most two changes around the circle, one for the rest."""
+    """Return the bin of each of the 256 patterns.
+
+    58 patterns with at most two changes around the circle have their own bins; the rest share one.
+    """
     bits = (np.arange(256)[:, None] >> np.arange(8)) & 1
     uniform = (bits != np.roll(bits, 1, axis=1)).sum(axis=1) <= 2
     return np.where(uniform, np.cumsum(uniform) - 1, uniform.sum())
 
 
 def pattern_map(image: np.ndarray, step: int = STEP) -> np.ndarray:
-    """(rows, columns, 59): histograms of local binary patterns around each `step`-th pixel, of norm one."""
+    """Return an array (rows, columns, 59): histograms of local binary patterns, of norm one.
+
+    There is one histogram around each `step`-th pixel.
+    """
     height, width = image.shape
     wide = np.pad(image, 1, mode="edge")
     around = [wide[1 + a : 1 + a + height, 1 + b : 1 + b + width] for a, b in ROUND]
@@ -38,7 +46,7 @@ def pattern_map(image: np.ndarray, step: int = STEP) -> np.ndarray:
 
 
 def load(train: int = 500, test: int = 400, small: bool = False) -> Dataset:
-    """The set; persons of the test are not in training."""
+    """Load the set; no person is in both the training set and the test set."""
     if small:
         parts, size = (made_up(20, 0), made_up(20, 1)), 12.0
     else:
@@ -50,6 +58,6 @@ def load(train: int = 500, test: int = 400, small: bool = False) -> Dataset:
 
 
 def as_examples(data: Faces) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Maps, and cells of the landmarks."""
+    """Return the maps, and the cells of the landmarks."""
     images, points = data
     return [pattern_map(x) for x in images], list(np.floor(points / STEP).astype(int))

@@ -1,7 +1,9 @@
-"""Figure 1: primal sub-optimality and test risk against passes and time, at the paper's lambda of each set.
+"""Figure 1: primal sub-optimality and test risk against passes and time, at the paper's lambda of
+each set.
 
-After a step w is looked at by an exact pass and on the test set; the time of looks does not count. P(w*) is
-the largest dual value that any method reached, as in the paper.
+After a step, an exact pass and the test set evaluate w; the time of evaluations does not count.
+P(w*)
+is the largest dual value that any method reached, as in the paper.
 """
 
 from __future__ import annotations
@@ -21,12 +23,13 @@ from maxmargin import solvers
 from maxmargin.problem import Problem
 
 Row = dict[str, Any]
-LONGEST = 60.0  # CPU seconds of a curve
+# CPU seconds of a curve; with less, the curves of slow methods end far from the optimum
+LONGEST = 60.0
 METHODS = ("fasole", "sdm", "bcfw", "cpa")
 
 
 def run(config: dict[str, Any], sets: Sequence[Dataset], small: bool) -> list[Row]:
-    """All curves; `distance` is (P(w) - P(w*)) / P(w*)."""
+    """Make all curves; `distance` is (P(w) - P(w*)) / P(w*)."""
     seconds = 0.3 if small else min(LONGEST, config["max_seconds"])
     rows: list[Row] = []
     for data in sets:
@@ -47,7 +50,7 @@ def run(config: dict[str, Any], sets: Sequence[Dataset], small: bool) -> list[Ro
 def curve(
     data: Dataset, regularization: float, solver: Any, tol: float, seconds: float
 ) -> Iterator[Row]:
-    """Looks at w until the gap is tol or the time is spent; the last step may take longer."""
+    """Evaluate w until the gap is tol or the time is used up; the last step may take longer."""
     model = ours.model_of(data)
     model.initialize(data.X_train, data.Y_train)
     C = 1 / (regularization * data.unit * data.size)
@@ -58,7 +61,7 @@ def curve(
     while spent < seconds and gap > tol:
         calls += solver.step(problem, state).oracle_calls
         spent = time.process_time() - began - looked
-        if spent < looked and spent < seconds:  # one look for as much work
+        if spent < looked and spent < seconds:  # evaluations take at most half of the whole time
             continue
         look = time.process_time()
         w, support = solver.solution(problem, state)
@@ -77,7 +80,7 @@ def curve(
 
 
 def says(rows: Sequence[reading.Row]) -> list[str]:
-    """When each method is close; the paper: FASOLE is first from the beginning to the end."""
+    """Say when each method comes close; in the paper, FASOLE leads from the beginning to the end."""
     found = []
     for data in reading.values(rows, "data"):
         for near in (0.1, 0.01, 0.001):
@@ -103,7 +106,7 @@ def says(rows: Sequence[reading.Row]) -> list[str]:
 
 
 def draw(rows: list[Row], path: Path) -> None:
-    """A row of panels for each data set: distance and test risk, against passes and against time."""
+    """Draw distance and test risk against passes and against time, a row of panels per data set."""
     import matplotlib
 
     matplotlib.use("Agg")

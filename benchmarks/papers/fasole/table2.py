@@ -1,7 +1,7 @@
 """The paper's numbers: effective iterations (oracle calls / m) and wall-clock time to gap 0.001.
 
-Its methods were written in Matlab with a C solver of the inner problem, on a 2.6 GHz Opteron.
-BCFW rows marked unfinished were stopped by the author at the iterations of the slowest method.
+Its methods were written in Matlab, with a C solver for the inner problem, on a 2.6 GHz Opteron. The
+author stopped the BCFW rows marked unfinished at the number of iterations of the slowest method.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Entry:
-    """One cell pair of Table 2, time in seconds."""
+    """Two cells of Table 2: passes, and time in seconds."""
 
     passes: float
     seconds: float
@@ -52,7 +52,7 @@ TABLE: dict[tuple[str, str, float], Entry] = {
     ("ocr", "fasole", 0.1): Entry(13, 0.07 * _HOUR),
     ("ocr", "fasole", 0.01): Entry(16, 0.15 * _HOUR),
     ("ocr", "fasole", 0.001): Entry(20, 0.43 * _HOUR),
-    # The paper's LANDMARK, beside which faces68 is shown.
+    # The paper's LANDMARK, which stands beside our faces68.
     ("faces68", "cpa", 10.0): Entry(93, 2.43 * _HOUR),
     ("faces68", "cpa", 1.0): Entry(165, 4.71 * _HOUR),
     ("faces68", "cpa", 0.1): Entry(261, 7.82 * _HOUR),
@@ -70,4 +70,4 @@ TABLE: dict[tuple[str, str, float], Entry] = {
     ("faces68", "fasole", 0.1): Entry(15, 0.55 * _HOUR),
     ("faces68", "fasole", 0.01): Entry(39, 1.79 * _HOUR),
 }
-ALLOWED = 1.25  # FASOLE's passes over the paper's
+ALLOWED = 1.25  # largest accepted ratio of FASOLE's passes to the paper's

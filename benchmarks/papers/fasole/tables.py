@@ -1,4 +1,4 @@
-"""The tables of Franc, in parts by data set."""
+"""The tables of Franc, with a part for each data set."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ STANDS = (
     "other images, so that "
     "only the order of the methods can be compared."
 )
-QUICK = {"usps": "8", "ocr": "20"}  # seconds of a fit
-LONG = {"faces68": "20"}  # in a full run
+QUICK = {"usps": "8", "ocr": "20"}  # seconds of a fit in a quick run
+LONG = {"faces68": "20"}  # seconds of a fit in a full run, if not 600
 TABLES = [
     *(
         Table(

@@ -2,13 +2,13 @@
 
 Chains with many labels, and sets of labels (Yen et al., 2016).
 
-    domain   cost of the exact argmax against the number of labels, beside full Viterbi
-    curves   objective and test error against CPU time, for the methods and tasks of config.json
-    whole    "auto" on all 155,144 clauses of the pinyin task: time, memory, accuracy
-    labels   sets of labels with weights for all pairs: cost of the joint oracle against the number of labels;
-             objective of the linear relaxation against CPU time
-    many     the same for a thousand labels, on some and on all training examples
-    iterations  GDMM, Soft-BCFW and the algorithms as printed in passes and in time; the linear rate
+  domain   cost of the exact argmax against the number of labels, beside full Viterbi
+  curves   objective and test error against CPU time, for the methods and tasks of config.json
+  whole    "auto" on all 155,144 clauses of the pinyin task: time, memory, accuracy
+  labels   sets of labels with weights for all pairs: cost of the joint oracle against the number of labels;
+           objective of the linear relaxation against CPU time
+  many     the same for a thousand labels, on some and on all training examples
+  iterations  GDMM, Soft-BCFW and the algorithms as printed in passes and in time; the linear rate
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CONFIG = Path(__file__).with_name("config.json")
 
 
 def ends(part: str) -> str:
-    """What the limits of CPU seconds of a full run leave out; nothing of parts without limits."""
+    """Describe how the time limits of a full run end its fits; empty for parts without limits."""
     config = json.loads(CONFIG.read_text(encoding="utf-8"))
     sets = config["labels"]
     own = {
@@ -52,7 +52,7 @@ def ends(part: str) -> str:
 
 
 def all_curves(config: dict[str, Any], tasks: Sequence[str], small: bool) -> list[Row]:
-    """The curves of every task that is asked for."""
+    """Make the curves of every requested task."""
     rows: list[Row] = []
     for task in config["tasks"]:
         if tasks and task["data"] not in tasks:
@@ -67,7 +67,7 @@ def all_curves(config: dict[str, Any], tasks: Sequence[str], small: bool) -> lis
 def of_sets(
     part: str, tasks: list[Row], own: Row, asked: argparse.Namespace
 ) -> dict[str, list[Row]]:
-    """Curves of sets of labels, and what their joint oracle looks at."""
+    """Make the curves for sets of labels, and measure the cost of their joint oracle."""
     tasks = [task for task in tasks if not asked.tasks or task["data"] in asked.tasks]
     if asked.small:
         few = {"sample": 20, "proven": ["gdmm"]} if part == "many" else {}

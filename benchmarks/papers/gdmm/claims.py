@@ -1,4 +1,4 @@
-"""What the rows of GDMM's tables say; each sentence is computed from the rows of one run."""
+"""Sentences about the rows of GDMM's tables; each is computed from the rows of one run."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from benchmarks.papers.rows import Row, chosen, number, over, short, values
 
 GDMM, DEFAULT = "gdmm", "proximal"
 ALL_PAIRS = ("bcfw-full", "gdmm-exhaustive")
-ARGMAX = "proximal, bcfw and subgradient"  # solvers with an argmax of whole examples
+ARGMAX = "proximal, bcfw and subgradient"  # solvers with an argmax over whole examples
 
 
 def curves(rows: Sequence[Row]) -> list[str]:
-    """Gaps of the methods at their ends."""
+    """Describe the final gaps of the methods."""
     return [
         *gaps(rows),
         *beside_all_pairs(rows),
@@ -22,7 +22,7 @@ def curves(rows: Sequence[Row]) -> list[str]:
 
 
 def beside_all_pairs(rows: Sequence[Row]) -> list[str]:
-    """The last gap of GDMM over those of methods that look at all pairs of labels, and of the default."""
+    """Compare GDMM's last gap with the default's and with methods that look at all pairs of labels."""
     found = []
     for task in values(rows, "task"):
         own = chosen(rows, task=task)
@@ -39,7 +39,7 @@ def beside_all_pairs(rows: Sequence[Row]) -> list[str]:
 
 
 def labels(rows: Sequence[Row]) -> list[str]:
-    """Objectives of the relaxation, and scores; or what the joint oracle looks at."""
+    """Describe the objectives of the relaxation, and scores; or the cost of the joint oracle."""
     if "looks" in rows[0]:
         return [
             f"{row['task']}: a visit looks at {short(number(row, 'looks'))} weights and takes "
@@ -70,7 +70,7 @@ many = labels
 
 
 def objective(rows: Sequence[Row], task: str) -> str:
-    """The last objective of each method; of a task with a sample its estimate, and what is proven."""
+    """Describe the last objective of each method; for a task with a sample, its estimate and its bound."""
     own = chosen(rows, task=task)
     if not own[-1].get("sampled"):
         return f": {ends(rows, task, 'primal')}"
@@ -88,7 +88,10 @@ def objective(rows: Sequence[Row], task: str) -> str:
 
 
 def steps(rows: Sequence[Row], task: str) -> str:
-    """The mean of each method, at most where another step was begun; without a whole one, more than all."""
+    """Describe the mean time of a step of each method.
+
+    It is an upper bound if a further step was cut off, and a lower bound if no step was finished.
+    """
     found = []
     for method in values(chosen(rows, task=task), "method"):
         row = chosen(rows, task=task, method=method)[-1]
@@ -99,7 +102,7 @@ def steps(rows: Sequence[Row], task: str) -> str:
 
 
 def iterations(rows: Sequence[Row]) -> list[str]:
-    """Gaps after the same passes; or rates."""
+    """Describe gaps after the same number of passes, or rates."""
     if "straight" in rows[0]:
         return [
             f"{row['task']}, {row['method']}: ten passes multiply the gap by "
@@ -116,7 +119,7 @@ def iterations(rows: Sequence[Row]) -> list[str]:
 
 
 def beside_exhaustive(rows: Sequence[Row]) -> list[str]:
-    """The time of as many passes with a look at all pairs."""
+    """Compare the time of the same number of passes with and without a look at all pairs."""
     found = []
     for task in values(rows, "task"):
         ordered, every = (
@@ -134,12 +137,12 @@ def beside_exhaustive(rows: Sequence[Row]) -> list[str]:
 
 
 def gaps(rows: Sequence[Row]) -> list[str]:
-    """The last gap of each method on each task."""
+    """Describe the last gap of each method on each task."""
     return [f"{task}, gap at the end: {ends(rows, task, 'gap')}." for task in values(rows, "task")]
 
 
 def ends(rows: Sequence[Row], task: str, name: str) -> str:
-    """The last number of each method, and when it was reached."""
+    """Describe the last number of each method, and when it was reached."""
     last = [
         chosen(rows, task=task, method=m)[-1] for m in values(chosen(rows, task=task), "method")
     ]

@@ -1,4 +1,4 @@
-"""Objective and test error against time: one exact look after every step, whose time does not count."""
+"""Objective and test error against time, with exact evaluations whose time does not count."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Row = dict[str, Any]
 
 
 def curves(data: Dataset, C: float, methods: Mapping[str, Any], seconds: float) -> list[Row]:
-    """Rows of all methods on one task; a method ends after this many CPU seconds of its own."""
+    """Make the rows of all methods on one task; each method has this many CPU seconds."""
     rows: list[Row] = []
     for name, entry in methods.items():
         solver = getattr(solvers, entry["solver"])(**entry.get("settings", {}))
@@ -32,7 +32,7 @@ def curves(data: Dataset, C: float, methods: Mapping[str, Any], seconds: float) 
 
 
 def curve(data: Dataset, C: float, solver: Any, seconds: float) -> Iterator[Row]:
-    """Steps until the budget is spent; the last may take longer."""
+    """Take steps until the budget is spent; the last may take longer."""
     model = models.Chain()
     model.initialize(data.X_train, data.Y_train)
     problem = Problem(model.bind(data.X_train, data.Y_train), C=C)
@@ -43,7 +43,8 @@ def curve(data: Dataset, C: float, solver: Any, seconds: float) -> Iterator[Row]
         solver.step(problem, state)
         step += 1
         spent = time.process_time() - began - looked
-        if spent < 2 * looked and spent < seconds:  # looks are expensive: one for as much work
+        # evaluations are expensive: they take at most a third of the time
+        if spent < 2 * looked and spent < seconds:
             continue
         look = time.process_time()
         w, support = solver.solution(problem, state)
@@ -63,7 +64,7 @@ def curve(data: Dataset, C: float, solver: Any, seconds: float) -> Iterator[Row]
 
 @contextmanager
 def full_viterbi(full: bool) -> Iterator[None]:
-    """Every transition is looked at, however many labels there are."""
+    """Make chains look at every transition, however many labels there are."""
     usual = chain.MANY_LABELS
     chain.MANY_LABELS = chain.MOST_LABELS if full else usual
     try:

@@ -1,7 +1,8 @@
-"""Cost of searches against the number of labels, each beside a look at everything.
+"""The cost of searches against the number of labels, each beside an exhaustive search.
 
-The exact argmax of a chain: stored transitions followed, and full Viterbi.
-The best pair of labels of a bigram factor of GDMM: ordered weights, and all pairs.
+The exact argmax of a chain either follows the stored transitions or is full Viterbi. The search for
+the
+best pair of labels of a bigram factor of GDMM uses ordered weights, or looks at all pairs.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from maxmargin.problem import Problem
 
 Row = dict[str, Any]
 SIZES = (100, 200, 400, 800, 1600, 3000, 4500)
-FULL_WORK = 2e9  # transitions that full Viterbi may look at
+FULL_WORK = 2e9  # most transitions that full Viterbi may look at in one measurement
 
 
 def cost_of_domains(small: bool, most: int = 20_000) -> list[Row]:
-    """One row per number of labels, at the weights that three passes of dual ascent leave."""
+    """Return one row per number of labels, at the weights after three passes of dual ascent."""
     rows = []
     for labels in (20, 60) if small else SIZES:
         data, classes = stand_in("small", labels, 40), None
@@ -36,13 +37,13 @@ def cost_of_domains(small: bool, most: int = 20_000) -> list[Row]:
 
 
 def searching(data: Any, many: bool) -> Any:
-    """Exact answers of chains, by following stored transitions or by full Viterbi."""
+    """Return exact answers for chains, which follow stored transitions or run full Viterbi."""
     data.many = many
     return data.exact("margin")
 
 
 def cost_of(data: Dataset, classes: list[str] | None, C: float) -> Row:
-    """Microseconds per position of a whole pass, and of full Viterbi on the first sequences."""
+    """Measure microseconds per position of a whole pass, and of full Viterbi on the first sequences."""
     model = models.Chain(classes=classes)
     model.initialize(data.X_train, data.Y_train)
     examples = model.bind(data.X_train, data.Y_train)
@@ -81,7 +82,10 @@ def cost_of(data: Dataset, classes: list[str] | None, C: float) -> Row:
 
 
 def cost_of_pairs(problem: Problem, most: float) -> tuple[float, float]:
-    """Microseconds per search for the best pair of labels after three passes of GDMM: ordered, exhaustive."""
+    """Measure microseconds per search for the best pair of labels, after three passes of GDMM.
+
+    Return the time of the ordered search and of the exhaustive search.
+    """
     solver = solvers.Gdmm()
     state = solver.start(problem, 1e-3, np.random.default_rng(0))
     for _ in range(3):
@@ -99,12 +103,12 @@ def cost_of_pairs(problem: Problem, most: float) -> tuple[float, float]:
 
 
 def timed(call: Callable[[], Any]) -> float:
-    """CPU seconds of a call."""
+    """Return the CPU seconds of a call."""
     began = time.process_time()
     call()
     return time.process_time() - began
 
 
 def first_sequences(offsets: np.ndarray, positions: float) -> int:
-    """How many sequences have at most this many positions; at least one."""
+    """Return how many sequences have at most this many positions; at least one."""
     return max(1, int(np.searchsorted(offsets, positions, side="right")) - 1)

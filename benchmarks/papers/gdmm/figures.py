@@ -11,7 +11,7 @@ Row = dict[str, Any]
 
 
 def domain(rows: list[Row], path: Path) -> None:
-    """Microseconds per search against the number of labels."""
+    """Draw microseconds per search against the number of labels."""
     figure = Figure(figsize=(9, 4))
     left, right = figure.subplots(1, 2)
     labels = [row["labels"] for row in rows]
@@ -40,7 +40,10 @@ def domain(rows: list[Row], path: Path) -> None:
 
 
 def curves(rows: list[Row], path: Path) -> None:
-    """Objective above the best known, and test error, against CPU seconds; a column per task."""
+    """Draw the objective above the best known, and the test error, against CPU seconds.
+
+    There is a column per task.
+    """
     tasks = list(dict.fromkeys(row["task"] for row in rows))
     colours = {name: f"C{n}" for n, name in enumerate(dict.fromkeys(r["method"] for r in rows))}
     figure = Figure(figsize=(4.5 * len(tasks), 7))
@@ -65,7 +68,10 @@ def curves(rows: list[Row], path: Path) -> None:
 
 
 def labels(rows: list[Row], path: Path) -> None:
-    """Relaxed objective above the best dual of the relaxation, against CPU seconds; a column per task."""
+    """Draw the relaxed objective above the best dual of the relaxation, against CPU seconds.
+
+    There is a column per task.
+    """
     tasks = list(dict.fromkeys(row["task"] for row in rows))
     figure = Figure(figsize=(4.5 * len(tasks), 4))
     grid = figure.subplots(1, len(tasks), squeeze=False)[0]
@@ -84,7 +90,10 @@ def labels(rows: list[Row], path: Path) -> None:
 
 
 def iterations(rows: list[Row], path: Path) -> None:
-    """Objective above the best dual against passes and CPU time; the gap on a log scale over passes."""
+    """Draw the objective above the best dual against passes and CPU time, and the gap over passes.
+
+    The gap has a logarithmic scale.
+    """
     tasks = list(dict.fromkeys(row["task"] for row in rows))
     figure = Figure(figsize=(4.5 * len(tasks), 10))
     grid = figure.subplots(3, len(tasks), squeeze=False)
@@ -108,7 +117,7 @@ def iterations(rows: list[Row], path: Path) -> None:
 
 
 def oracle(rows: list[Row], path: Path) -> None:
-    """Weights that the joint oracle looks at, against the number of labels."""
+    """Draw the number of weights that the joint oracle looks at against the number of labels."""
     figure = Figure(figsize=(5, 4))
     axes = figure.subplots()
     count = [row["labels"] for row in rows]

@@ -1,13 +1,20 @@
-"""Figure 2: GDMM beside Soft-BCFW in passes and in time, with and without sublinear oracles; and its rate.
+"""Figure 2: GDMM beside Soft-BCFW in passes and in time, with and without sublinear oracles; and
+its rate.
 
-Soft-BCFW (Meshi, Srebro and Hazan) is GDMM without the step of the multipliers (`eta=0`): the penalty rho
-alone holds the factors together. "exhaustive" finds the same best pairs by a look at all of them. "Algorithm
-1 alone" is GDMM on chains without sweeps and without a proximal term, which the paper does not have; so are
-the rows of Soft-BCFW.
+Soft-BCFW (Meshi, Srebro and Hazan) is GDMM without the step of the multipliers (`eta=0`): only the
+penalty rho holds the factors together. "exhaustive" finds the same best pairs by looking at all of
+them.
+"Algorithm 1 alone" is GDMM on chains without sweeps and without a proximal term, neither of which
+the
+paper has. The rows of Soft-BCFW on chains have neither of them, too.
 
-Theorems 1 and 2 promise O(log 1/epsilon) passes: a gap that falls by the same factor in every pass, a
-straight line over passes on a logarithmic scale. `factor_of_ten_passes` is fitted to the later half of the
-looks of a method, `straight` is the share of the variance of log gap that the line explains.
+Theorems 1 and 2 promise O(log 1/epsilon) passes: the gap falls by the same factor in every pass,
+which
+gives a straight line over passes on a logarithmic scale. `factor_of_ten_passes` is fitted to the
+later
+half of the evaluations of a method. `straight` is the share of the variance of log gap that the
+line
+explains.
 """
 
 from __future__ import annotations
@@ -29,7 +36,7 @@ LOOKS_PER_DOUBLING = 2
 
 
 def passes_and_time(config: Row, small: bool) -> tuple[list[Row], list[Row]]:
-    """A row for each look of each method on each task; and a row for the rate of each."""
+    """Return a row for each evaluation of each method on each task, and a row for the rate of each."""
     rows: list[Row] = []
     for task in config["tasks"]:
         problem = problem_of(task, small)
@@ -45,7 +52,7 @@ def passes_and_time(config: Row, small: bool) -> tuple[list[Row], list[Row]]:
 
 
 def problem_of(task: Row, small: bool) -> Problem:
-    """The problem of a task: a chain, or sets of labels."""
+    """Return the problem of a task: a chain, or sets of labels."""
     if task["kind"] == "labels":
         X, Y, *_ = made_up() if small else label_sets(task["data"])
         model: Any = models.MultiLabel(bias=1.0)
@@ -58,7 +65,10 @@ def problem_of(task: Row, small: bool) -> Problem:
 
 
 def looks(problem: Problem, solver: Any, passes: int, seconds: float) -> Iterator[Row]:
-    """Both bounds after a number of passes that grows by a factor; looks do not count as time."""
+    """Evaluate both bounds after numbers of passes that grow geometrically.
+
+    The time of evaluations does not count.
+    """
     state = solver.start(problem, 1e-9, np.random.default_rng(0))
     spent, due = 0.0, 1.0
     for number in range(1, passes + 1):
@@ -82,7 +92,7 @@ def looks(problem: Problem, solver: Any, passes: int, seconds: float) -> Iterato
 
 
 def rates(rows: list[Row]) -> list[Row]:
-    """A straight line through log gap over passes, for each method on each task."""
+    """Fit a straight line through log gap over passes, for each method on each task."""
     found = []
     for task, method in dict.fromkeys((row["task"], row["method"]) for row in rows):
         own = [row for row in rows if (row["task"], row["method"]) == (task, method)]

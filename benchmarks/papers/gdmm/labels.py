@@ -1,18 +1,29 @@
-"""Sets of labels with weights for all pairs: GDMM beside its rivals, on the linear relaxation's objective.
+"""Sets of labels with weights for all pairs: GDMM beside its rivals, on the linear relaxation's
+objective.
 
-Soft-BCFW (Meshi, Srebro and Hazan) is GDMM without the step of the multipliers: the penalty rho alone holds
-the factors together; its solution comes the nearer, and the slower, the larger rho is.
+Soft-BCFW (Meshi, Srebro and Hazan) is GDMM without the step of the multipliers: only the penalty
+rho
+holds the factors together. With a larger rho its solution is closer to the optimum, but takes
+longer.
 
-The relaxation's objective (`primal`) is exact for all methods alike, by roof duality, which takes 0.1 to
-0.35 s an example where there are a thousand labels. A task with a `sample` of its training examples has an
-estimate from them instead (`sampled`, with its standard error), for all methods alike, and for those of
-its `proven` the ceiling that the prices of pairs prove on all examples, in milliseconds an example
+The relaxation's objective (`primal`) is computed exactly for all methods, by roof duality, which
+takes
+0.1 to 0.35 s an example with a thousand labels. If a task has a `sample` of its training examples,
+all
+methods get an estimate from it instead (`sampled`, with its standard error). The methods in its
+`proven`
+also get an upper bound on all examples from the prices of pairs, which takes milliseconds an
+example
 (docs/solvers.md).
-BCFW, Proximal and Subgradient minimise the objective of labellings, which is not higher: `labellings` is its
-ceiling at the same w, where a proof of every argmax is not too expensive (`labellings` of a task: "always",
-at the "last" look, or "never").
 
-A limit of CPU seconds ends a method inside a step, too: `ended` says so, and `steps` are whole ones.
+BCFW, Proximal and Subgradient minimise the objective of labellings, which is not higher.
+`labellings` is
+an upper bound of it at the same w. The task's `labellings` says when it is computed, since the
+proof of
+every argmax may be too expensive: "always", at the "last" evaluation, or "never".
+
+A limit of CPU seconds may end a method inside a step. Then `ended` says so, and `steps` counts only
+whole steps.
 """
 
 from __future__ import annotations
@@ -37,7 +48,7 @@ INSIDE = "inside a step"
 def label_curves(
     tasks: list[Row], lam: float, methods: Mapping[str, Any], small: bool
 ) -> list[Row]:
-    """Rows of all methods on all tasks."""
+    """Make the rows of all methods on all tasks."""
     rows: list[Row] = []
     for task in tasks:
         race = Race(made_up() if small else load(task), lam, task)
@@ -52,19 +63,19 @@ def label_curves(
 
 
 def load(task: Row) -> tuple[Any, ...]:
-    """X and Y of both parts; of the first `most` examples, and `most_test`, where the task says so."""
+    """Return X and Y of both parts, limited to the task's `most` and `most_test` if it has them."""
     X, Y, X_test, Y_test = rcv1() if task["data"] == "rcv1" else label_sets(task["data"])
     n, m = task.get("most", len(Y)), task.get("most_test", len(Y_test))
     return X[:n], Y[:n], X_test[:m], Y_test[:m]
 
 
 def made_up() -> tuple[Any, ...]:
-    """Small sets, for a run without data."""
+    """Make small sets for a run without data."""
     return (*random_label_sets(40, random_state=0), *random_label_sets(40, random_state=1))
 
 
 class Race:
-    """One task."""
+    """One task, on which each method makes a curve."""
 
     def __init__(self, data: tuple[Any, ...], lam: float, task: Row):
         X, Y, self.X_test, self.Y_test = data
@@ -81,7 +92,10 @@ class Race:
             self.sample = self.model.bind(X[chosen], Y[chosen])
 
     def curve(self, solver: Any) -> Iterator[Row]:
-        """Looks at the doubling of the CPU time, until the budget is spent; they do not count."""
+        """Yield evaluations at each doubling of the CPU time until the budget is spent.
+
+        The time of evaluations does not count.
+        """
         problem = self.problem
         began = time.process_time()
         state = solver.start(problem, 1e-3, np.random.default_rng(0))
@@ -101,7 +115,7 @@ class Race:
                 return
 
     def step(self, solver: Any, state: Any, seconds: float) -> bool:
-        """A step; False if the time was up in the middle of it."""
+        """Take a step; return False if the time was up in the middle of it."""
         try:
             with cpu_deadline(seconds):
                 solver.step(self.problem, state)
@@ -110,7 +124,7 @@ class Race:
         return True
 
     def look(self, w: np.ndarray, support: Any, labellings: bool) -> Row:
-        """The objectives, the dual, and the score on new rows."""
+        """Return the objectives, the dual, and the score on new rows."""
         problem = self.problem
         return {
             **self.relaxation(w, support),
@@ -121,7 +135,7 @@ class Race:
         }
 
     def relaxation(self, w: np.ndarray, support: Any) -> Row:
-        """The relaxation's objective; where there is a sample, an estimate, and what prices prove."""
+        """Return the relaxation's objective; with a sample, an estimate and, if asked, a proven bound."""
         problem = self.problem
         if self.sample is None:
             return {"primal": problem.objective(w, np.maximum(*problem.relaxed_bounds(w)))}
@@ -136,11 +150,14 @@ class Race:
 
 
 def oracle_costs(tasks: list[Row], lam: float, small: bool, passes: int = 20) -> list[Row]:
-    """The joint oracle after some passes: weights looked at in a visit, and its time, beside all pairs."""
+    """Measure the joint oracle after some passes: the weights it looks at in a visit, and its time.
+
+    The time of a look at all pairs is measured for comparison.
+    """
     rows: list[Row] = []
     for task in (
         each for each in tasks if "name" not in each
-    ):  # a name: a set that is there already
+    ):  # a named task uses a set that another task already measures
         race = Race(made_up() if small else load(task), lam, task)
         solver = solvers.Gdmm()
         state = solver.start(race.problem, 1e-3, np.random.default_rng(0))

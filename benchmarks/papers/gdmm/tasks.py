@@ -4,7 +4,7 @@
     czech     positional tags of Czech: about 1,000 labels, affixes
     pinyin    the characters of clauses typed as syllables: 4,498 labels, one syllable a position
 
-`small=True` gives a made-up stand-in for which no file is needed.
+`small=True` gives a synthetic stand-in that needs no file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from benchmarks.datasets import Dataset, data_file
 from benchmarks.tagging import Tagged, _frequent, affix_attributes, tags
 from benchmarks.text_features import Vocabulary
 
-LONGEST = 100  # syllables: the few longer clauses are lists and tables
+LONGEST = 100  # most syllables of a clause: the few longer clauses are lists and tables
 CZECH = {
     "train": ("cac-ud-dev", "fictree-ud-dev", "cltt-ud-train", "cltt-ud-dev"),
     "test": ("cac-ud-test", "fictree-ud-test", "cltt-ud-test"),
@@ -28,7 +28,7 @@ CZECH = {
 
 
 def load(name: str, most: int | None = None, small: bool = False) -> Dataset:
-    """The task called "treebank", "czech" or "pinyin", with at most `most` training sequences."""
+    """Load the task called "treebank", "czech" or "pinyin", with at most `most` training sequences."""
     if small:
         return stand_in(name if most is None else f"{name}-{most}")
     if name == "treebank":
@@ -37,7 +37,7 @@ def load(name: str, most: int | None = None, small: bool = False) -> Dataset:
 
 
 def stand_in(name: str, labels: int = 300, n: int = 120, seed: int = 0) -> Dataset:
-    """Labels with favourite successors, typed as syllables that several labels share."""
+    """Make labels with favourite successors, typed as syllables that several labels share."""
     rng = np.random.default_rng(seed)
     successor = rng.permutation(labels)
     parts = []
@@ -55,7 +55,7 @@ def stand_in(name: str, labels: int = 300, n: int = 120, seed: int = 0) -> Datas
 
 
 def one_hot(codes: list[int], width: int) -> sparse.csr_matrix:
-    """A row for each code; one that is out of range has none."""
+    """Return a row for each code; a code out of range has an empty row."""
     known = [code for code in codes if 0 <= code < width]
     starts = np.cumsum([0, *(0 <= code < width for code in codes)], dtype=np.int32)
     ones = np.ones(len(known), dtype=np.float32)
@@ -64,7 +64,7 @@ def one_hot(codes: list[int], width: int) -> sparse.csr_matrix:
 
 
 def clauses(part: str) -> Iterator[tuple[list[str], list[str]]]:
-    """Syllables and characters of the clauses that are not too long."""
+    """Yield syllables and characters of the clauses that are not too long."""
     with gzip.open(data_file("pinyin_pku", f"{part}.tsv.gz"), "rt", encoding="utf-8") as lines:
         for line in lines:
             characters, syllables = line.rstrip("\n").split("\t")
@@ -73,7 +73,7 @@ def clauses(part: str) -> Iterator[tuple[list[str], list[str]]]:
 
 
 def pinyin(most: int | None = None) -> Dataset:
-    """All clauses; the first `most` train, the labels are those of all training clauses."""
+    """Return all clauses; the first `most` train, with the features of all training clauses."""
     train, test = list(clauses("train")), list(clauses("test"))
     number = {name: j for j, name in enumerate(sorted({s for x, _ in train for s in x}))}
     name = "pinyin" if most is None else f"pinyin-{most}"
@@ -81,7 +81,7 @@ def pinyin(most: int | None = None) -> Dataset:
 
 
 def frequent_pinyin(labels: int, most: int) -> tuple[Dataset, list[str]]:
-    """Runs of the `labels` most frequent characters, and these characters."""
+    """Return runs of the `labels` most frequent characters, and these characters."""
     counts = Counter(character for _, y in clauses("train") for character in y)
     kept = {character for character, _ in counts.most_common(labels)}
     runs: list[tuple[list[str], list[str]]] = []
@@ -95,7 +95,7 @@ def frequent_pinyin(labels: int, most: int) -> tuple[Dataset, list[str]]:
 
 
 def runs_of(x: list[str], y: list[str], kept: set[str]) -> Iterator[tuple[list[str], list[str]]]:
-    """The maximal parts of at least two positions whose labels are kept."""
+    """Yield the maximal runs of at least two positions whose labels are kept."""
     start = 0
     for t in range(len(y) + 1):
         if t < len(y) and y[t] in kept:
@@ -111,7 +111,7 @@ def encoded(
     test: list[tuple[list[str], list[str]]],
     number: dict[str, int],
 ) -> Dataset:
-    """Syllables as one-hot rows; one that training has not seen has no feature."""
+    """Return syllables as one-hot rows; a syllable that training has not seen has no feature."""
     parts = [
         (
             [one_hot([number.get(s, -1) for s in x], len(number)) for x, _ in part],
@@ -123,7 +123,7 @@ def encoded(
 
 
 def czech(most: int | None = None) -> Dataset:
-    """Sentences with their positional tags; attributes seen at least twice."""
+    """Return sentences with their positional tags, and attributes seen at least twice."""
     parts = {part: [s for file in CZECH[part] for s in conllu(file)] for part in CZECH}
     train, test = parts["train"][:most], parts["test"]
     described = [affix_attributes(words) for words, _ in train]
@@ -135,7 +135,7 @@ def czech(most: int | None = None) -> Dataset:
 
 
 def conllu(name: str) -> Iterator[Tagged]:
-    """Words and positional tags (the fifth column) of a CoNLL-U file."""
+    """Yield words and positional tags (the fifth column) of a CoNLL-U file."""
     path = data_file("ud_czech", f"cs_{name}.conllu.gz")
     with gzip.open(path, "rt", encoding="utf-8") as stream:
         for block in stream.read().split("\n\n"):

@@ -18,9 +18,10 @@ from maxmargin.metrics import tag_accuracy_score
 
 
 def train_on_all(small: bool, C: float = 0.1, passes: float = 4) -> list[dict[str, Any]]:
-    """One fit of a few passes, and the label that is most frequent for a syllable beside it."""
+    """Measure one fit of a few passes, beside predicting the most frequent label of a syllable."""
     data = load("pinyin", small=small)
-    warnings.simplefilter("ignore", ConvergenceWarning)  # a few passes are what is asked for
+    # the fit is limited to a few passes on purpose
+    warnings.simplefilter("ignore", ConvergenceWarning)
     began = time.process_time()
     svm = StructuralSVM(models.Chain(), C=C, tol=1e-2, max_passes=passes, random_state=0)
     svm.fit(data.X_train, data.Y_train)
@@ -47,7 +48,10 @@ def train_on_all(small: bool, C: float = 0.1, passes: float = 4) -> list[dict[st
 
 
 def most_frequent(data: Dataset) -> list[list[Any]]:
-    """The most frequent training label of each test position's feature, or of all where it has none."""
+    """Predict the most frequent training label of each test position's feature.
+
+    A position without a feature gets the most frequent label of all.
+    """
     counts: dict[int, Counter] = defaultdict(Counter)
     for x, y in zip(data.X_train, data.Y_train, strict=True):
         for code, label in zip(codes(x), y, strict=True):
@@ -58,6 +62,6 @@ def most_frequent(data: Dataset) -> list[list[Any]]:
 
 
 def codes(x: Any) -> list[int]:
-    """The one feature of each row; -1 where there is none."""
+    """Return the one feature of each row, or -1 if the row is empty."""
     starts = x.indptr.tolist()
     return [int(x.indices[a]) if b > a else -1 for a, b in pairwise(starts)]

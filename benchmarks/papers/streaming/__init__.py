@@ -1,1 +1,1 @@
-"""Streaming: memory of one pass over shards, and what one pass reaches."""
+"""Streaming: the memory of one pass over shards, and the objective after it."""

@@ -1,13 +1,16 @@
-"""python -m benchmarks.papers.streaming [--gigabytes 2] [--out DIR] [--small] [--parts memory objective ...]
+"""python -m benchmarks.papers.streaming [--gigabytes 2] [--out DIR] [--small] [--parts memory
+objective ...]
 
 Online dual ascent with a cache (Ramanan, Algorithm 2) on data that stay on a disk.
 
-    memory      shards of made-up rows, an eighth of the size and the whole of it; a fresh process trains in
-                one pass with a budget for the cache. Anonymous memory (RssAnon) above what it had before the
-                data were opened, at its peak: mapped pages of files are not counted, since the system takes
-                them back when it needs them.
-    objective   P after one pass over shards, and after cyclic passes to tol, relative to the batch optimum.
-    cyclic      CPU time of cyclic passes to tol with a small cache, beside that of the default in memory.
+  memory      shards of made-up rows, in an eighth of the size and in the whole size. A fresh
+              process trains in one pass with a budget for the cache. The result is its peak of
+              anonymous memory (RssAnon) above the value before the data were opened. Mapped
+              pages of files do not count, since the system takes them back when it needs them.
+  objective   P after one pass over shards, and after cyclic passes to tol, relative to the
+              batch optimum.
+  cyclic      CPU time of cyclic passes to tol with a small cache, relative to the default
+              solver in memory.
 
 Shards are written to a temporary folder and removed.
 """
@@ -36,9 +39,10 @@ from maxmargin import StructuralSVM, data, models, solvers
 
 Row = dict[str, Any]
 FEATURES, CLASSES, CHUNK = 500, 5, 20_000
-# Beside the cache, whatever the number of examples: code and buffers, and vectors as long as w.
+# Memory beside the cache, for any number of examples: code and buffers, and some vectors as long as
+# w.
 FIXED_BYTES, VECTORS = 48 * 2**20, 8
-# C' and tol of the tasks: tol is a few thousandths of the mean loss at the optimum.
+# C' and tol of the tasks; tol is a few thousandths of the mean loss at the optimum.
 SETTINGS: dict[str, list[tuple[float, float]]] = {
     "covertype": [(1e3, 1e-3), (1e5, 1e-3)],
     "treebank-tags": [(50.0, 0.01), (500.0, 0.005), (5000.0, 0.001)],
@@ -46,7 +50,7 @@ SETTINGS: dict[str, list[tuple[float, float]]] = {
 }
 SMALL = [(10.0, 0.002)]
 KEEPS = ("outputs", "examples")
-# Of cyclic passes: C', tol, and caches in MiB that hold the outputs, but not the features.
+# Cyclic passes: C', tol, and caches in MiB that can hold the outputs, but not the features.
 CYCLIC: dict[str, tuple[float, float, list[tuple[float, str]]]] = {
     "treebank-tags": (500.0, 0.01, [(16.0, "outputs"), (11.0, "outputs"), (16.0, "examples")]),
     "brown-tags": (500.0, 0.01, [(36.0, "outputs"), (26.0, "outputs")]),
@@ -54,7 +58,7 @@ CYCLIC: dict[str, tuple[float, float, list[tuple[float, str]]]] = {
 
 
 def made_up(n: int, seed: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Chunks of rows whose labels are partly noise."""
+    """Yield chunks of rows with noisy labels."""
     rng = np.random.default_rng(seed)
     W = rng.normal(size=(CLASSES, FEATURES)).astype(np.float32)
     for first in range(0, n, CHUNK):
@@ -90,7 +94,7 @@ def _memory(gigabytes: float, cache_bytes: int, folder: Path) -> Row:
 
 
 def child(folder: str, cache_bytes: int) -> Row:
-    """One pass over shards, with the memory watched."""
+    """Run one pass over shards, and record the peak memory."""
     with PeakMemory() as watch:
         opened = data.open_shards(folder, verify=False)
         solver = solvers.Streaming(cache_bytes=cache_bytes)
@@ -106,7 +110,7 @@ def child(folder: str, cache_bytes: int) -> Row:
 def objective(
     small: bool, tasks: Sequence[str], weights: Sequence[float], seconds: float
 ) -> list[Row]:
-    """One pass and cyclic passes over shards, beside the batch optimum."""
+    """Run one pass and cyclic passes over shards, and compare with the batch optimum."""
     rows = []
     for name in tasks:
         task = whole_covertype() if name == "covertype" and not small else TASKS[name](small)
@@ -131,7 +135,10 @@ def objective(
 
 
 def cyclic(small: bool, kinds: Sequence[str], tasks: Sequence[str], seconds: float) -> list[Row]:
-    """Cyclic passes of taggers whose features do not fit the cache, by what the cache keeps."""
+    """Run cyclic passes of taggers whose features do not fit into the cache.
+
+    `kinds` lists what the cache keeps: outputs or whole examples.
+    """
     return [row for name in tasks if name in CYCLIC for row in _cyclic(name, small, kinds, seconds)]
 
 
@@ -161,7 +168,7 @@ def _cyclic(name: str, small: bool, kinds: Sequence[str], seconds: float) -> lis
 
 
 def _timed(svm: Any, X: Any, Y: Any, most: float) -> tuple[Any, Row]:
-    """A fit, and what it took."""
+    """Fit; return the estimator and its row."""
     began = time.process_time()
     svm.fit(X, Y, callbacks=[CpuLimit(most)])
     c, seconds = svm.certificate_, time.process_time() - began
@@ -170,7 +177,7 @@ def _timed(svm: Any, X: Any, Y: Any, most: float) -> tuple[Any, Row]:
 
 
 def whole_covertype() -> Task:
-    """All 581,012 examples for training; the last tenth is scored as well."""
+    """Return all 581,012 examples for training; the last tenth is also the test part."""
     X, y = covertype()
     task = TASKS["covertype"](True)
     cut = 9 * len(y) // 10
@@ -183,7 +190,8 @@ def _compared(task: Any, weight: float, passes: int | None, svm: Any, batch: Any
         "task": task.name,
         "weight": weight,
         "passes": "to tol" if passes is None else passes,
-        "above_optimum": own.primal / best.dual - 1,  # at most: the dual is below the optimum
+        # an upper bound, as the dual is below the optimum
+        "above_optimum": own.primal / best.dual - 1,
         "above_batch": own.primal / best.primal - 1,
         "gap": own.gap,
         "tol": own.tol,

@@ -1,4 +1,4 @@
-"""What the rows of streams say; each sentence is computed from the rows of one run."""
+"""Sentences about the rows of streams; each is computed from the rows of one run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from benchmarks.papers.rows import Row, number, short
 
 
 def memory(rows: Sequence[Row]) -> list[str]:
-    """Peaks beside the data."""
+    """Describe the peaks of memory beside the size of the data."""
     peaks = ", ".join(
         f"{short(number(row, 'peak_bytes') / 1e6)} MB for {short(number(row, 'data_bytes') / 1e6)} MB of data"
         for row in rows
@@ -18,7 +18,7 @@ def memory(rows: Sequence[Row]) -> list[str]:
 
 
 def objective(rows: Sequence[Row]) -> list[str]:
-    """How far one pass and cyclic passes are from the optimum."""
+    """Describe how far one pass and cyclic passes are from the optimum."""
     return [
         f"{row['task']}, C' = {row['weight']}, passes: {row['passes']}: at most "
         f"{100 * number(row, 'above_optimum'):.2f} % above the optimum after "
@@ -29,7 +29,7 @@ def objective(rows: Sequence[Row]) -> list[str]:
 
 
 def cyclic(rows: Sequence[Row]) -> list[str]:
-    """CPU beside a fit in memory."""
+    """Describe the CPU time relative to a fit in memory."""
     return [
         f"{row.get('task', 'treebank-tags')}: a cache of {row['cache_mib']} MiB that keeps {row['keeps']} "
         f"takes {number(row, 'ratio'):.2f} times the CPU of a fit in memory; its objective differs by "

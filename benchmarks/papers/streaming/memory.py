@@ -1,4 +1,4 @@
-"""The peak of a process's anonymous memory, by a thread that looks every few milliseconds."""
+"""The peak of a process's anonymous memory, from a thread that looks every few milliseconds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ STATUS = Path("/proc/self/status")
 
 
 def anonymous_bytes() -> int:
-    """RssAnon of this process: memory of its own, without pages of mapped files (Linux)."""
+    """Return RssAnon of this process (Linux): its memory without pages of mapped files."""
     for line in STATUS.read_text().splitlines():
         if line.startswith("RssAnon:"):
             return 1024 * int(line.split()[1])
@@ -17,7 +17,10 @@ def anonymous_bytes() -> int:
 
 
 class PeakMemory:
-    """``peak``: the most that was taken inside the context, above what there was at its start."""
+    """Measures the peak memory inside the context.
+
+    ``peak`` is in bytes above the value at the start.
+    """
 
     def __init__(self, every: float = 0.005):
         self.every, self.peak = every, 0

@@ -1,9 +1,13 @@
 """python -m benchmarks.papers.streaming.quarter [--small] [--mib 102] [--tol 0.02]
 
-A tagger in a quarter of the memory: tags of the Brown corpus by the pairs of attributes and tags that were
-seen, in memory and in cyclic passes over shards, each in a fresh process. The peak of anonymous memory is
-measured from before the data are opened, and the CPU time of ``fit``. Mapped pages of the shards are not
-counted: the system takes them back when it needs them.
+A tagger in a quarter of the memory. It learns tags of the Brown corpus, with weights for the pairs
+of
+attributes and tags that occur. It is trained in memory and in cyclic passes over shards, each in a
+fresh
+process. The results are the peak of anonymous memory above the value before the data were opened,
+and
+the CPU time of ``fit``. Mapped pages of the shards do not count: the system takes them back when it
+needs them.
 """
 
 from __future__ import annotations
@@ -24,13 +28,13 @@ from benchmarks.tagging import tags
 from maxmargin import StructuralSVM, data, models, solvers
 
 Row = dict[str, Any]
-RARE = 50  # attributes that are seen less often are left out
-WEIGHT = 500.0  # C', of the mean slack
+RARE = 50  # attributes that occur less often are left out
+WEIGHT = 500.0  # C', the weight of the mean slack
 CHILD = "from benchmarks.papers.streaming import quarter; quarter.child({!r}, {!r}, {!r})"
 
 
 def rows(small: bool, mib: float, tol: float) -> list[Row]:
-    """The fit in memory, then that over shards, with their ratios."""
+    """Return the row of the fit in memory, and the row of the fit over shards with the ratios."""
     given = tags("brown", rare=1 if small else RARE, small=small)
     with tempfile.TemporaryDirectory() as folder:
         data.write_shards(folder, given.X_train, given.Y_train)
@@ -48,7 +52,7 @@ def _run(folder: str, mib: float, tol: float) -> Row:
 
 
 def child(folder: str, mib: float, tol: float) -> None:
-    """One fit, as JSON on stdout: over the shards, or where `mib` is 0 over arrays in memory."""
+    """Fit once and print the row as JSON: over the shards, or over arrays in memory if `mib` is 0."""
     with PeakMemory() as watch:
         opened = data.open_shards(folder, verify=False)
         settings: Row = {"C": WEIGHT / len(opened.Y), "tol": tol, "random_state": 0}

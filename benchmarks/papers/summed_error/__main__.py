@@ -1,17 +1,24 @@
-"""python -m benchmarks.papers.summed_error [WHAT ...] [--config FILE] [--folds N ...] [--out DIR] [--small]
+"""python -m benchmarks.papers.summed_error [WHAT ...] [--config FILE] [--folds N ...] [--out DIR]
+[--small]
 
 Balamurugan, Shevade and Babu, Efficient Algorithms for Linear Summed Error Structural SVMs. WHAT:
 
-ocr        CPU seconds and test accuracy, trained on one fold, tested on nine        Tables III and IV
+ocr        CPU seconds and test accuracy, trained on one fold, tested on nine        Tables III and
+IV
 figure1    distance of the dual to its end against CPU, covertype and newsgroups     Figure 1
 sizes      numbers of sentences, features and tags                                   Table II
 table5     summed error by SDCD beside the maximum by SDM                            Table V
 figure2    dual and test accuracy against CPU, tags of the treebank and of Brown     Figure 2
 
-"sdcd" and "cutting planes" solve what the paper solves: the problem reduced to the violators that argmax
-searches have found, to a gap (of that problem) of tol. "sdcd as printed" is Algorithm 2 to the letter,
-with its own end: no squared steps of an example above 1e-4, in units of C^2. "sdcd, all violators" solves
-the problem itself, "maximum" that with hinge="max". All are limited in CPU seconds.
+"sdcd" and "cutting planes" solve the same problem as the paper, reduced to the violators that
+argmax
+searches have found, until the gap of the reduced problem is tol. "sdcd as printed" is Algorithm 2
+to the
+letter, with its own stopping rule: the squared steps of every example are at most 1e-4, in units of
+C^2.
+"sdcd, all violators" solves the full problem, and "maximum" the problem with hinge="max". All
+methods
+have a limit of CPU seconds.
 """
 
 from __future__ import annotations
@@ -37,7 +44,7 @@ PARTS: dict[str, Callable[[Row, argparse.Namespace], list[Row]]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, list[Row]]:
-    """Config -> CSV -> figure."""
+    """Read the config, write the CSV files and the figures."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

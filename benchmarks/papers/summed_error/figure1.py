@@ -1,7 +1,10 @@
-"""Figure 1: distance of the dual to its end against CPU time, multi-class. All classes are in V_i, so
-that both methods solve the problem itself. As in the paper the loss is ten times as large for cutting
-planes; there it makes up for "grouped constraints". It is the problem with C / 10: with w = 10 v, P =
-100 (1/2 |v|^2 + C / 10 sum xi(v)).
+"""Figure 1: distance of the dual to its end against CPU time, for classes.
+
+All classes are in V_i, so both methods solve the full problem. As in the paper, the loss is ten
+times as
+large for cutting planes; the paper does this to make up for "grouped constraints". That is the same
+as
+the problem with C / 10: with w = 10 v, P = 100 (1/2 |v|^2 + C / 10 sum xi(v)).
 """
 
 from __future__ import annotations
@@ -21,12 +24,12 @@ from benchmarks.papers.summed_error.measure import fit, say
 from maxmargin import models
 
 Row = dict[str, Any]
-SCALE = 10.0  # of the loss, for cutting planes
+SCALE = 10.0  # factor on the loss for cutting planes
 METHODS = ("sdcd", "cutting planes", "cutting planes, loss times 10")
 
 
 def classes(name: str, small: bool) -> tuple[float | None, Any, Any]:
-    """The bias of the model, rows and labels of a task with classes."""
+    """Return the bias of the model, the rows and the labels of a task with classes."""
     if small:
         X, y = stand_ins.digits(examples=100)
         return None, X / 16, y
@@ -34,7 +37,7 @@ def classes(name: str, small: bool) -> tuple[float | None, Any, Any]:
 
 
 def run(config: Row, options: argparse.Namespace) -> list[Row]:
-    """Curves of all methods."""
+    """Make the curves of all methods."""
     own, found = config["figure1"], []
     cpu = options.seconds or own["cpu"]
     for task in options.tasks or own["tasks"]:
@@ -58,7 +61,7 @@ def run(config: Row, options: argparse.Namespace) -> list[Row]:
 
 
 def says(rows: Sequence[reading.Row]) -> list[str]:
-    """When each method was within one percent of its own end, and how well that end predicts."""
+    """Say when each method was within one percent of its own end, and how well that end predicts."""
     found = []
     for task in reading.values(rows, "task"):
         times, ends = {}, []

@@ -1,4 +1,4 @@
-"""Distance of the dual to the best one, and test accuracy, against CPU seconds."""
+"""The distance of the dual to the best one, and test accuracy, against CPU seconds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ Row = dict[str, Any]
 
 
 def distances(rows: list[Row]) -> list[Row]:
-    """Each row of a curve with |f* - f| / |f*|, f* the best dual of the same task and method."""
+    """Return each row of a curve with |f* - f| / |f*|.
+
+    f* is the best dual of the same task and method.
+    """
     best: dict[tuple, float] = {}
     for row in rows:
         key = row["task"], row["method"]
@@ -25,7 +28,7 @@ def distances(rows: list[Row]) -> list[Row]:
 
 
 def draw(rows: list[Row], columns: dict[str, str], path: Path) -> None:
-    """One column of pictures per task, one row per quantity."""
+    """Draw one column of pictures per task, one row per quantity."""
     import matplotlib
 
     matplotlib.use("Agg")

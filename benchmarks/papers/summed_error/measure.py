@@ -21,14 +21,14 @@ FINISHED = ("solved", "reduced problem solved", "multipliers unchanged")
 
 
 def say(row: Row) -> None:
-    """A row as a line."""
+    """Print a row as a line."""
     shown = (f"{k} {v:.5g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items())
     print(", ".join(shown), flush=True)
 
 
 @dataclass
 class CpuTrace(callbacks.Callback):
-    """CPU seconds and dual after every step; ends training when the budget is spent."""
+    """Record CPU seconds and dual after every step; end training when the budget is spent."""
 
     budget: float
     began: float = field(default_factory=time.process_time)
@@ -42,15 +42,16 @@ class CpuTrace(callbacks.Callback):
 
 @dataclass(frozen=True)
 class Fit:
-    """What one fit gave."""
+    """The result of one fit."""
 
     svm: Any
     cpu: float
     curve: list[Row]
-    kept: str  # what the solver keeps: "violators", sum |V_i| without the true outputs, or "cuts"
+    # what the history's planes count: "violators" (sum |V_i| without the true outputs) or "cuts"
+    kept: str
 
     def row(self) -> Row:
-        """The certificate, and what training took."""
+        """Return the numbers of the certificate, and the cost of training."""
         c = self.svm.certificate_
         return {
             "cpu": self.cpu,
@@ -68,7 +69,10 @@ class Fit:
 def fit(
     model: Any, X: Any, Y: Any, C: float, method: Row, tol: float, cpu: float, hinge: str = "sum"
 ) -> Fit:
-    """Train with a solver of ``maxmargin.solvers`` and its settings; "printed" ones with their own end."""
+    """Train with a solver of ``maxmargin.solvers`` and its settings.
+
+    A "printed" solver has its own stopping rule.
+    """
     kind = getattr(solvers, method["solver"])
     if method.get("printed"):
         solver, tol = kind.printed(method["printed"] * C**2), 1e-9
@@ -91,15 +95,17 @@ def fit(
 
 
 def kept_by(solver: Any) -> str:
-    """What the planes of a solver are."""
+    """Return what the planes of a solver are."""
     return "cuts" if isinstance(solver, solvers.OneSlack) else "violators"
 
 
 def walk(data: Any, C: float, method: Row, tol: float, budgets: Sequence[float]) -> Iterator[Row]:
-    """Training for the summed error of tags without a certificate, whose sums over all taggings take longer.
+    """Train for the summed error of tags without a certificate.
 
-    A row for each step; the first one past a budget, and the last, have the test accuracy, whose time
-    does not count.
+    A certificate would need sums over all taggings, which take longer than training. There is a row
+    for each
+    step. The first row past each budget, and the last row, have the test accuracy, whose time does
+    not count.
     """
     model, solver = models.Chain(), getattr(solvers, method["solver"])(**method["settings"])
     model.initialize(data.X_train, data.Y_train)

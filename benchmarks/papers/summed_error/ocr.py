@@ -1,5 +1,6 @@
-"""Tables III and IV: CPU seconds and test accuracy on OCR letters, trained on one fold and tested on the
-other nine.
+"""Tables III and IV: CPU seconds and test accuracy on OCR letters.
+
+Each fit is trained on one fold and tested on the other nine.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from maxmargin import models
 
 Row = dict[str, Any]
 FOLDS = range(10)
-# Table III: training seconds, OCR0 .. OCR9, by method and C
+# Table III: training seconds, OCR0 .. OCR9, by method and C.
 SECONDS = {
     ("cutting planes", 0.01): "115.36 99.37 119.97 132.31 142.08 113.14 156 175.91 133.95 113.33",
     ("sdcd", 0.01): "24.89 23.41 20.84 25.44 29.35 25.62 34.66 23.07 30.87 24.95",
@@ -24,7 +25,7 @@ SECONDS = {
     ("cutting planes", 1.0): "4181.79 9013.09 4928.94 9628 8971.55 7657.24 7134.54 4904.36 4118.72 3822.71",
     ("sdcd", 1.0): "106.39 179.53 123.81 116.5 178.28 148.41 184.26 193.44 146.02 116.76",
 }  # fmt: skip
-# Table IV: test accuracy in percent
+# Table IV: test accuracy in percent.
 ACCURACY = {
     ("cutting planes", 0.01): "75.46 76.05 75.97 76.8 76.43 75.87 76.44 75.66 76.44 75.78",
     ("sdcd", 0.01): "74.43 75.4 75.3 76.17 75.47 75.24 75.99 74.8 75.6 75.02",
@@ -39,13 +40,13 @@ OF_PAPER = {"sdcd as printed": "sdcd", "sdcd": "sdcd", "cutting planes": "cuttin
 def entry(
     table: dict[tuple[str, float], str], method: str, weight: float, fold: int
 ) -> float | None:
-    """A number of a table; None for a method that the paper does not have."""
+    """Return a number of a table, or None for a method that the paper does not have."""
     row = table.get((OF_PAPER.get(method, method), weight))
     return None if row is None else float(row.split()[fold])
 
 
 def run(config: Row, options: argparse.Namespace) -> list[Row]:
-    """Folds, C, methods."""
+    """Run all folds, C and methods."""
     own, found = config["ocr"], []
     methods = {
         k: v for k, v in config["methods"].items() if k in (options.methods or own["methods"])
@@ -64,7 +65,7 @@ def run(config: Row, options: argparse.Namespace) -> list[Row]:
 
 
 def beside(done: Fit, data: Any, name: str, weight: float, fold: int, curves: dict) -> Row:
-    """The accuracy, the paper's numbers, and when SDCD had the dual that this method ended with."""
+    """Return the accuracy, the paper's numbers, and when SDCD reached this method's final dual."""
     curves[name] = done.curve
     return {
         "accuracy": 100 * done.svm.score(data.X_test, data.Y_test),
@@ -75,12 +76,12 @@ def beside(done: Fit, data: Any, name: str, weight: float, fold: int, curves: di
 
 
 def reaches(curve: list[Row], dual: float) -> float | None:
-    """CPU seconds until a curve had this dual."""
+    """Return the CPU seconds until a curve reached this dual, or None."""
     return next((point["cpu"] for point in curve if point["dual"] >= dual), None)
 
 
 def says(rows: Sequence[reading.Row]) -> list[str]:
-    """Differences of accuracies, and the order of the two methods."""
+    """Describe differences of accuracies, and the order of the two methods."""
     found = []
     for weight in reading.values(rows, "C"):
         for method in reading.values(rows, "method"):
@@ -103,6 +104,6 @@ def says(rows: Sequence[reading.Row]) -> list[str]:
 
 
 def ends(rows: Sequence[reading.Row]) -> str:
-    """How fits ended."""
+    """Describe how the fits ended."""
     kinds = [row["status"] for row in rows]
     return ", ".join(f"{kinds.count(kind)} x {kind}" for kind in dict.fromkeys(kinds))

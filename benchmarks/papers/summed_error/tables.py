@@ -1,4 +1,4 @@
-"""The tables of Balamurugan, Shevade and Babu, some in parts by task."""
+"""The tables of Balamurugan, Shevade and Babu; some have a part for each task."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ LEFT_OUT = "all but {} sentences; what comes after {} s of a fit"
 
 
 def ends(limit: tuple[str, ...]) -> str:
-    """What a limit of seconds leaves out."""
+    """Describe the effect of a limit of seconds."""
     return f"a fit ends after {limit[1]} s of CPU" if limit else ""
 
 
 def of_tags(
     part: str, what: str, says: Claims | None, quick: dict[str, tuple[str, ...]]
 ) -> list[Table]:
-    """A part for each corpus."""
+    """Return a part for each corpus."""
     return [
         Table(
             f"summed_error/{part}/{task}",

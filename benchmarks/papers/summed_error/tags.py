@@ -1,8 +1,9 @@
-"""Table II (sizes), Table V (SDCD beside SDM) and Figure 2 (dual and accuracy against CPU time): tags of
-words.
+"""Table II (sizes), Table V (SDCD beside SDM) and Figure 2 (dual and accuracy against CPU time) on
+tags.
 
-The treebank sample is a tenth of the paper's WSJPOS, and Brown is the same corpus (its split is not
-printed). `--sentences N` takes N training sentences.
+The treebank sample is a tenth of the paper's WSJPOS. Brown is the same corpus, but the paper does
+not
+print its split. `--sentences N` takes N training sentences.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from benchmarks.tagging import tags
 from maxmargin import models
 
 Row = dict[str, Any]
-# n, n_test, d, k, N; then seconds, accuracy and sum |V_i| of SDCD (C = 0.01) and SDM (C = 0.1)
+# n, n_test, d, k, N; then seconds, accuracy and sum |V_i| of SDCD (C = 0.01) and of SDM (C = 0.1).
 SIZES = {
     "POS": (7200, 1681, 404_990, 42, 17_011_344),
     "WSJPOS": (35_531, 1681, 446_180, 42, 18_741_324),
@@ -34,13 +35,13 @@ PAPERS = ("sdcd", "cutting planes")
 
 
 def tagged(task: str, options: argparse.Namespace) -> Any:
-    """Sentences with tags."""
+    """Load sentences with tags."""
     corpus = task.removesuffix("-tags")
     return tags(corpus, options.sentences, small=options.small)
 
 
 def sizes(config: Row, options: argparse.Namespace) -> list[Row]:
-    """Table II."""
+    """Make Table II."""
     found = []
     for task in options.tasks or config["table5"]["tasks"]:
         data = tagged(task, options)
@@ -57,7 +58,7 @@ def sizes(config: Row, options: argparse.Namespace) -> list[Row]:
 
 
 def table5(config: Row, options: argparse.Namespace) -> list[Row]:
-    """The summed error beside the maximum."""
+    """Make Table V: the summed error beside the maximum."""
     own, found = config["table5"], []
     for task in options.tasks or own["tasks"]:
         data, most = tagged(task, options), options.seconds or own["cpu"]
@@ -77,14 +78,14 @@ def table5(config: Row, options: argparse.Namespace) -> list[Row]:
 
 
 def maximum(data: Any, C: float, tol: float, most: float) -> Row:
-    """The maximum by SDM; the gap is that of the problem."""
+    """Train for the maximum by SDM; the gap is the gap of the full problem."""
     method: Row = {"solver": "SDM", "settings": {}}
     done = fit(models.Chain(), data.X_train, data.Y_train, C, method, tol, most, "max")
     return done.row() | {"accuracy": 100 * done.svm.score(data.X_test, data.Y_test)}
 
 
 def figure2(config: Row, options: argparse.Namespace) -> list[Row]:
-    """The dual after each step, and the accuracy at ever larger budgets."""
+    """Make Figure 2: the dual after each step, and the accuracy at growing budgets."""
     own, found = config["figure2"], []
     most = options.seconds or max(own["budgets"])
     for task in options.tasks or own["tasks"]:
@@ -103,7 +104,7 @@ def figure2(config: Row, options: argparse.Namespace) -> list[Row]:
 
 
 def says_table5(rows: Sequence[reading.Row]) -> list[str]:
-    """Ratios of SDCD to SDM."""
+    """Describe the ratios of SDCD to SDM."""
     found = []
     for task in reading.values(rows, "task"):
         sdcd, sdm = (
@@ -121,20 +122,20 @@ def says_table5(rows: Sequence[reading.Row]) -> list[str]:
 
 
 def ratio(sdcd: reading.Row, sdm: reading.Row) -> str:
-    """How much longer SDCD took, where both came to their ends."""
+    """Say how many times longer SDCD took, if both reached their gaps."""
     if {sdcd["finished"], sdm["finished"]} != {"True"}:
         return ""
     return f": {reading.short(reading.over(sdcd, sdm, 'cpu'))} times as long"
 
 
 def ended(row: reading.Row) -> str:
-    """Whether a method came to its end."""
+    """Say whether a method reached its gap."""
     how = "came to its gap" if row["finished"] == "True" else "did not come to its gap"
     return f"{row['method'].upper()} {how} in {reading.short(reading.number(row, 'cpu'))} s"
 
 
 def says_figure2(rows: Sequence[reading.Row]) -> list[str]:
-    """Accuracies at the budgets."""
+    """Describe the accuracies at the budgets."""
     found = []
     for task in reading.values(rows, "task"):
         for method in PAPERS:
