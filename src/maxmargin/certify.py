@@ -42,17 +42,19 @@ def certify(
     if examples.primal_alone:
         raise ValueError(examples.primal_alone)
     bounds = problem.certify(svm.weights(), support)
+    primal, dual = bounds.primal + bounds.above, bounds.dual - bounds.below
     if bounds.dual == -np.inf and np.isfinite(support.multipliers).all():
         problem.check_feasible(support)  # X, Y or the weights are others than those of the fit
     if problem.checked:
         problem.check_ceilings(svm.weights(), bounds.ceilings)
     # Of "auto", the number that it came to in training.
     tol = float(svm.certificate_.tol if isinstance(svm.tol, str) else svm.tol)
-    gap = gap_between(bounds.primal, bounds.dual, problem.total)
+    gap = gap_between(primal, dual, problem.total)
     return Certificate(
-        primal=bounds.primal,
-        dual=bounds.dual,
+        primal=primal,
+        dual=dual,
         gap=gap,
+        rounding=bounds.above + bounds.below,
         tol=tol,
         converged=gap <= tol and problem.bounded,
         exact=problem.bounded,

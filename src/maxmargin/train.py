@@ -16,7 +16,7 @@ import numpy as np
 
 from maxmargin.callbacks import Callback, Progress
 from maxmargin.problem import Problem, Status, Support, Tolerance
-from maxmargin.problem.certificate import AUTO, Best
+from maxmargin.problem.certificate import AUTO, Best, all_finite
 from maxmargin.result import History, Keeper, Result, Saved
 from maxmargin.runtime.deadline import TimeUp, deadline
 from maxmargin.solvers import Snapshot, Solver, StepReport
@@ -114,6 +114,10 @@ def ended(run: Run, state: Any, callbacks: Sequence[Callback]) -> Result:
         run.estimate(state)
     elif run.certified != run.steps:
         run.conclude(state)
+    if run.best.w is None or run.best.support is None:
+        run.status = run.best.fall_back() or run.status
+        run.oracle_calls += problem.n_blocks
+        run.history.rows[-1] |= run.known()
     run.save(state)
     w, ceilings = run.best.w, run.best.ceilings
     if problem.checked and ceilings is not None and run.status is not Status.INTERRUPTED:
@@ -121,6 +125,11 @@ def ended(run: Run, state: Any, callbacks: Sequence[Callback]) -> Result:
         problem.check_ceilings(w, ceilings)
     if run.proven:
         run.settle(run.best.tol)
+        hidden = (
+            run.best.gap > 2 * run.best.computed_gap
+        )  # more passes would gain less than rounding hides
+        if hidden and run.status in (Status.PASS_LIMIT, Status.TIME_LIMIT):
+            run.status = Status.ROUNDING
         for callback in callbacks:
             run.take(callback.kept())
     result = run.finish(run.solver.reduced_gap(problem, state) if problem.summed else None)
@@ -220,7 +229,7 @@ class Run:
         if best.gap <= best.tol and self.polish_until == math.inf:
             more = max(self.passes, WISHED_PASSES) if math.isinf(best.polish) else POLISH_PASSES
             self.polish_until = self.passes + more
-        if best.gap > best.goal:
+        if best.computed_gap > best.goal:
             self.solver.learn(self.problem, state, bounds.slacks)
             if report is not None:
                 # The estimate was too hopeful by this factor: wait until it says enough.
@@ -229,7 +238,7 @@ class Run:
 
     def take(self, w: np.ndarray | None) -> None:
         """Return these weights, which a callback has kept: they have a primal of their own."""
-        if w is None or self.best.support is None:
+        if w is None or not all_finite(w) or self.best.support is None:
             return
         self.best.return_instead(w, self.problem.certify(w, self.best.support))
         self.oracle_calls += self.problem.n_blocks
@@ -262,12 +271,13 @@ class Run:
 
     def settle(self, goal: float) -> None:
         """The certified gap may be small enough; or all that the argmax finds is, and more would not help."""
-        if self.best.gap <= goal and self.problem.bounded:
-            self.status = Status.SOLVED
+        best = self.best
+        if best.computed_gap <= goal and self.problem.bounded:
+            self.status = Status.SOLVED if best.gap <= best.tol else Status.ROUNDING
         elif self.problem.summed or self.status is Status.NUMERICAL:
             return  # what was seen says nothing of the rest of a sum, or of what overflowed
-        elif self.best.seen_gap <= goal:
-            unproven = self.best.gap - self.best.seen_gap
+        elif best.seen_gap <= goal:
+            unproven = best.computed_gap - best.seen_gap
             if not self.problem.bounded or unproven > UNPROVEN * goal:
                 self.status = Status.INEXACT
 
@@ -277,7 +287,7 @@ class Run:
             "seconds": self.seconds,
             "passes": self.passes,
             "oracle_calls": self.oracle_calls,
-            "primal": self.best.primal,
+            "primal": self.best.highest,
             "gap": self.best.gap,
         }
 
@@ -285,7 +295,7 @@ class Run:
         """Add a step to the history; without a report, the certified point."""
         if report is None:
             best = self.best
-            report = StepReport(0, best.gap, best.dual, len(best.support or ()))
+            report = StepReport(0, best.gap, best.lowest, len(best.support or ()))
         self.last = report
         seen = {"dual": report.dual, "estimate": report.estimate, "planes": report.planes}
         self.history.rows.append(self.known() | seen)
