@@ -373,6 +373,13 @@ class BaseSVM(CallbackSupportMixin, Reporting):
 
     # The problem, which ``certify`` and ``objective`` pose again
 
+    def read_again(self, X: Any, Y: Any) -> tuple[Any, Any]:
+        """Return X and Y in the form that ``fit`` makes of them, for the fitted model."""
+        if Y is None:
+            raise ValueError("Y must be given, with all examples at once: chunks are for fit")
+        given = self._read(Given(X, Y), reset=False)
+        return given.X, given.Y
+
     def examples_at(self, X: Any, Y: Any, node_weight: Any, w: np.ndarray | None) -> Examples:
         """The fitted model on data; w matters where outputs have hidden parts."""
         return self._bind(Given(X, Y, node_weight=node_weight, model=self.model_))
