@@ -36,7 +36,9 @@ SEQUENCES = {
     "tuple": tuple,
     "lists": lambda parts: [part.tolist() for part in parts],
     "objects": lambda parts: np.array([*parts, None], dtype=object)[:-1],
-    "frames": lambda parts: [pd.DataFrame(part) if part.ndim > 1 else pd.Series(part) for part in parts],
+    "frames": lambda parts: [
+        pd.DataFrame(part) if part.ndim > 1 else pd.Series(part) for part in parts
+    ],
 }
 
 
@@ -104,7 +106,12 @@ def test_attributes(generator):
 
 
 @pytest.mark.parametrize(
-    "Y", [[[0, 1], [1], [0]], np.array([[1, 1], [0, 1], [1, 0]]), sp.csr_matrix([[1, 1], [0, 1], [1, 0]])]
+    "Y",
+    [
+        [[0, 1], [1], [0]],
+        np.array([[1, 1], [0, 1], [1, 0]]),
+        sp.csr_matrix([[1, 1], [0, 1], [1, 0]]),
+    ],
 )
 def test_sets_of_labels(generator, Y):
     check_door(mm.StructuralSVM(models.MultiLabel("all")), generator.normal(size=(3, 2)), Y)

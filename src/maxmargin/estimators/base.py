@@ -91,6 +91,15 @@ class Given:
     model: Any = None
 
 
+def can_stream(svm: BaseSVM) -> bool:
+    """Whether its options allow ``partial_fit``; the cause of the AttributeError has the reason."""
+    try:
+        svm.check_chunks()
+    except (TypeError, ValueError) as error:
+        raise AttributeError(str(error)) from None
+    return True
+
+
 class BaseSVM(CallbackSupportMixin, Reporting):
     """Parameters in, fitted attributes out."""
 
@@ -354,6 +363,12 @@ class BaseSVM(CallbackSupportMixin, Reporting):
     ) -> tuple[Any, Result, Examples]:
         """Train on a chunk together with what is kept of those before it."""
         return optimise_chunk(past, float(self.C), model, chunk, settings)
+
+    def check_chunks(self) -> None:
+        """Refuse options with which there is no ``partial_fit``, and name them."""
+        self._streaming()
+        if self._free:
+            raise ValueError(NO_FREE_WEIGHTS)
 
     def _cut(self, given: Given) -> Given:
         """A chunk as single examples."""
