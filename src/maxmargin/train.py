@@ -125,11 +125,7 @@ def ended(run: Run, state: Any, callbacks: Sequence[Callback]) -> Result:
         problem.check_ceilings(w, ceilings)
     if run.proven:
         run.settle(run.best.tol)
-        hidden = (
-            run.best.gap > 2 * run.best.computed_gap
-        )  # more passes would gain less than rounding hides
-        if hidden and run.status in (Status.PASS_LIMIT, Status.TIME_LIMIT):
-            run.status = Status.ROUNDING
+        run.look_at_rounding()
         for callback in callbacks:
             run.take(callback.kept())
     result = run.finish(run.solver.reduced_gap(problem, state) if problem.summed else None)
@@ -233,7 +229,9 @@ class Run:
             self.solver.learn(self.problem, state, bounds.slacks)
             if report is not None:
                 # The estimate was too hopeful by this factor: wait until it says enough.
-                hope = report.estimate * max(0.5, best.goal / best.last_gap) / self.aim
+                hope = (
+                    report.estimate * max(0.5, best.goal / max(best.last_gap, best.goal)) / self.aim
+                )
                 self.hope = max(min(self.hope, hope), CERTAIN)
 
     def take(self, w: np.ndarray | None) -> None:
@@ -280,6 +278,14 @@ class Run:
             unproven = best.computed_gap - best.seen_gap
             if not self.problem.bounded or unproven > UNPROVEN * goal:
                 self.status = Status.INEXACT
+
+    def look_at_rounding(self) -> None:
+        """Say so if rounding hides more of the gap than passes could gain, or if its bound overflowed."""
+        gap, computed = self.best.gap, self.best.computed_gap
+        if computed < gap == math.inf:
+            self.status = Status.NUMERICAL
+        elif gap > 2 * computed and self.status in (Status.PASS_LIMIT, Status.TIME_LIMIT):
+            self.status = Status.ROUNDING
 
     def known(self) -> dict[str, Any]:
         """What every row of the history has."""

@@ -43,7 +43,7 @@ def growth(count: float) -> float:
     return small / (1.0 - small) if small < 0.1 else math.inf
 
 
-def scaled(size: float, by: float) -> float:
+def times(size: float, by: float) -> float:
     """Return size times by; zero times infinity is zero."""
     return size * by if size > 0 else 0.0
 
@@ -143,7 +143,7 @@ class Tilted:
 
     def error(self, w: np.ndarray, measure: Any) -> float:
         """Return the error of the value of the plane at w."""
-        return self.offset + scaled(measure(w if self.at is None else w - self.at), self.vector)
+        return self.offset + times(measure(w if self.at is None else w - self.at), self.vector)
 
 
 def tilted_errors(sizes: Sizes, at: np.ndarray, measure: Any) -> Tilted:
@@ -221,7 +221,7 @@ class Rounding:
     def _of_primal(self, primal: float) -> float:
         sizes, w, frozen = self.sizes, self.w, self.frozen
         size, square = self._measured(w)
-        error = growth(sizes.terms) * 8 * scaled(size, sizes.reach) + square
+        error = growth(sizes.terms) * 8 * times(size, sizes.reach) + square
         error += growth(sizes.terms + self.blocks) * abs(primal)
         if self.soft:
             error += (growth(sizes.exponents) + growth(sizes.terms) * sizes.exponents) * sizes.total
@@ -254,11 +254,11 @@ class Rounding:
         for tilted in (self.mixture, self.tangents):
             error += 0.0 if tilted is None else tilted.error(w, self._size)
         size, square = self._measured(w)
-        error += scaled(size, moved) + square
+        error += times(size, moved) + square
         moved += sum(each.vector for each in (self.mixture, self.tangents) if each is not None)
         moved *= self._largest_scale()
         # P* >= D(a) - sum_i (what a exceeds mass_i by) xi_i(w*), and all slacks cost at most P*.
-        error += 0.5 * moved * moved + scaled(self.excess, max(primal, 0.0))
+        error += 0.5 * moved * moved + times(self.excess, max(primal, 0.0))
         return error + self._underflow(size)
 
     def _underflow(self, size: float) -> float:
