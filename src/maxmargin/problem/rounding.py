@@ -32,7 +32,7 @@ from maxmargin.problem.plane import PLANES, Support
 UNIT = 2.0**-53
 SPARE = 16  # more operations than are counted, in any sum
 SUBNORMAL_UNIT = 2.0**-1074  # a product that underflows loses at most this
-FIRST_ORDER = 0.01  # probabilities that are wrong by more may be any
+FIRST_ORDER = 0.01  # probabilities that are wrong by more may not even sum to one
 # Potentials of at most this size are never added up in logarithms (cpp/models/forward_backward.hpp).
 CLOSE_ENOUGH = 30.0
 
@@ -165,7 +165,7 @@ def tilted_errors(sizes: Sizes, at: np.ndarray, measure: Any) -> Tilted:
     factor = growth(sizes.exponents)
     if sizes.logarithms or not part <= CLOSE_ENOUGH:
         factor += growth(sizes.terms) * (6 * one + sizes.exponents)
-    moved = 2.0 if not factor <= FIRST_ORDER else 2 * factor
+    moved = 2 * factor if factor <= FIRST_ORDER else math.inf
     offset = growth(sizes.terms + sizes.exponents) * 8 * weighted + factor * sizes.total
     offset += growth(0 if potentials else len(at)) * 2 * weighted
     vector = 2 * sizes.reach * (moved + growth(sizes.all_parts + sizes.terms))
