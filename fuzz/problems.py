@@ -118,7 +118,10 @@ def check_primal(problem: Hostile, svm: Any) -> None:
     if c.exact or not searched:
         demand(c.primal >= value - ROUNDING * size, f"primal {c.primal} below P(w) = {value}")
     if not searched:
-        demand(c.primal <= value + ROUNDING * size, f"primal {c.primal} above P(w) = {value}")
+        demand(
+            c.primal <= value + ROUNDING * size + c.rounding,
+            f"primal {c.primal} above P(w) = {value}",
+        )
 
 
 def multipliers_of(problem: Hostile, support: Any) -> np.ndarray | None:
@@ -176,7 +179,7 @@ def check_dual(problem: Hostile, svm: Any) -> None:
     dual = float(a @ offsets) - problem.prior.conjugate(q)
     size = float(a @ np.abs(offsets)) + problem.prior.conjugate(sizes * np.where(free, 0, 1))
     size += abs(float(np.abs(problem.prior.mean) @ sizes))
-    demand(abs(c.dual - dual) <= ROUNDING * size, f"dual {c.dual}, but D(a) = {dual}")
+    demand(abs(c.dual - dual) <= ROUNDING * size + c.rounding, f"dual {c.dual}, but D(a) = {dual}")
 
 
 def check_history(problem: Hostile, svm: Any) -> None:

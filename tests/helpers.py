@@ -133,6 +133,14 @@ def optimum_of(case: Case, hinge: str = "max") -> Optimum:
     return case.optimum if hinge == "max" else solve_summed(case.blocks, case.C, case.sample_weight)
 
 
+def assert_no_chunks(svm: Any, reason: str) -> None:
+    """The estimator has no ``partial_fit``, and the cause of the error says which option refuses it."""
+    assert not hasattr(svm, "partial_fit")
+    with pytest.raises(AttributeError, match="partial_fit") as caught:
+        svm.partial_fit([[1.0]], [0])
+    assert reason in str(caught.value.__cause__)
+
+
 def loss_units(case: Case, relative: float, hinge: str = "max") -> float:
     """Return the `tol` that bounds P - D by `relative` times the optimum."""
     return relative * optimum_of(case, hinge).value / float(case.budgets.sum())

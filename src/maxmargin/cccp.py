@@ -115,7 +115,7 @@ def alternate(
         result = solve(problem, warm)
         if w is not None and result.certificate.primal > rounds.path[-1]:
             # No better than what it began with, within tol: P(w; h) of the last w is F(w).
-            result = kept(result, w, rounds.path[-1], problem)
+            result = kept(result, w, problem)
         w = result.w
         before, outputs = outputs, complete(result.w)
         moved = changed(before, outputs)
@@ -142,11 +142,19 @@ def changed(before: Any, after: Any) -> np.ndarray:
     return np.array([not np.array_equal(a, b) for a, b in zip(before, after, strict=True)])
 
 
-def kept(result: Result, w: np.ndarray, primal: float, problem: Problem) -> Result:
+def kept(result: Result, w: np.ndarray, problem: Problem) -> Result:
     """The result with a better w that was known."""
+    bounds = problem.certify(w, result.support)
+    primal = bounds.primal + bounds.above
     gap = gap_between(primal, result.certificate.dual, problem.total)
     converged = gap <= result.certificate.tol and result.certificate.exact
-    certificate = replace(result.certificate, primal=primal, gap=gap, converged=converged)
+    certificate = replace(
+        result.certificate,
+        primal=primal,
+        gap=gap,
+        converged=converged,
+        rounding=bounds.above + bounds.below,
+    )
     return replace(result, w=w, certificate=certificate)
 
 

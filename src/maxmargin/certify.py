@@ -36,23 +36,26 @@ def certify(
     if getattr(svm, "weighted_nodes_", False) != (node_weight is not None):
         raise ValueError("certify: node_weight must be given exactly if it was given to fit")
     began = time.perf_counter()
+    X, Y = svm.read_again(X, Y)
     sample_weight = svm.example_weights(Y, sample_weight)
-    examples = svm.examples_at(plain_sequence(X), plain_outputs(Y), node_weight, None)
+    examples = svm.examples_at(X, Y, node_weight, None)
     problem = svm.problem_of(examples, sample_weight)
     if examples.primal_alone:
         raise ValueError(examples.primal_alone)
     bounds = problem.certify(svm.weights(), support)
+    primal, dual = bounds.primal + bounds.above, bounds.dual - bounds.below
     if bounds.dual == -np.inf and np.isfinite(support.multipliers).all():
         problem.check_feasible(support)  # X, Y or the weights are others than those of the fit
     if problem.checked:
         problem.check_ceilings(svm.weights(), bounds.ceilings)
     # Of "auto", the number that it came to in training.
     tol = float(svm.certificate_.tol if isinstance(svm.tol, str) else svm.tol)
-    gap = gap_between(bounds.primal, bounds.dual, problem.total)
+    gap = gap_between(primal, dual, problem.total)
     return Certificate(
-        primal=bounds.primal,
-        dual=bounds.dual,
+        primal=primal,
+        dual=dual,
         gap=gap,
+        rounding=bounds.above + bounds.below,
         tol=tol,
         converged=gap <= tol and problem.bounded,
         exact=problem.bounded,
@@ -69,7 +72,7 @@ def objective_of(svm: Any, w: np.ndarray, chunks: Iterable[tuple[Any, Any]]) -> 
     """P(w) of a fitted estimator over chunks (X, Y), which are bound one after the other."""
     value: float | None = None
     for X, Y in chunks:
-        X, Y = plain_sequence(X), plain_outputs(Y)
+        X, Y = svm.read_again(X, Y)
         examples = svm.examples_at(X, Y, None, w)
         problem = svm.problem_of(examples, svm.example_weights(Y, None))
         value = problem.objective(w, start=value)
@@ -97,19 +100,19 @@ def objective(
     """
     estimator = isinstance(svm_or_model, BaseSVM)
     model = svm_or_model.model_ if estimator else svm_or_model
-    if estimator:
-        sample_weight = svm_or_model.example_weights(Y, sample_weight)
     if not hasattr(model, "size_joint_feature"):
         raise ValueError(
             "objective: call initialize(X, Y) on the model first, or give a fitted estimator"
         )
-    X, Y, w = plain_sequence(X), plain_outputs(Y), np.ascontiguousarray(floats(w, "w")).ravel()
+    w = np.ascontiguousarray(floats(w, "w")).ravel()
     if w.shape != (model.size_joint_feature,):
         raise ValueError(f"w must have {model.size_joint_feature} weights, got {w.shape}")
     if estimator:
+        X, Y = svm_or_model.read_again(X, Y)
+        sample_weight = svm_or_model.example_weights(Y, sample_weight)
         examples = svm_or_model.examples_at(X, Y, node_weight, w)
         problem = svm_or_model.problem_of(examples, sample_weight, C=C)
     else:
-        examples = bind_model(model, X, Y, node_weight)
+        examples = bind_model(model, plain_sequence(X), plain_outputs(Y), node_weight)
         problem = Problem(examples, 1.0 if C is None else C, sample_weight)
     return problem.objective(w)

@@ -17,7 +17,7 @@ import numpy as np
 from maxmargin.budget import Budget, tolerance_of
 from maxmargin.callbacks import Callback, Progress
 from maxmargin.problem import Problem, Status, Support
-from maxmargin.problem.certificate import AUTO, Best
+from maxmargin.problem.certificate import AUTO, Best, all_finite
 from maxmargin.result import History, Keeper, Result, Saved
 from maxmargin.runtime.deadline import TimeUp, deadline
 from maxmargin.solvers import Snapshot, Solver, StepReport
@@ -121,6 +121,10 @@ def ended(run: Run, state: Any, callbacks: Sequence[Callback]) -> Result:
         run.estimate(state)
     elif run.certified != run.steps:
         run.conclude(state)
+    if run.best.w is None or run.best.support is None:
+        run.status = run.best.fall_back() or run.status
+        run.oracle_calls += problem.n_blocks
+        run.history.rows[-1] |= run.known()
     run.save(state)
     w, ceilings = run.best.w, run.best.ceilings
     if problem.checked and ceilings is not None and run.status is not Status.INTERRUPTED:
@@ -128,6 +132,7 @@ def ended(run: Run, state: Any, callbacks: Sequence[Callback]) -> Result:
         problem.check_ceilings(w, ceilings)
     if run.proven:
         run.settle(run.best.tol)
+        run.look_at_rounding()
         for callback in callbacks:
             run.take(callback.kept())
     result = run.finish(run.solver.reduced_gap(problem, state) if problem.summed else None)
@@ -202,16 +207,18 @@ class Run:
                 max(self.budget.passes, WISHED_PASSES) if math.isinf(best.polish) else POLISH_PASSES
             )
             self.budget.polish_until = self.budget.passes + more
-        if best.gap > best.goal:
+        if best.computed_gap > best.goal:
             self.solver.learn(self.problem, state, bounds.slacks)
             if report is not None:
                 # The estimate was too hopeful by this factor: wait until it says enough.
-                hope = report.estimate * max(0.5, best.goal / best.last_gap) / self.aim
+                hope = (
+                    report.estimate * max(0.5, best.goal / max(best.last_gap, best.goal)) / self.aim
+                )
                 self.hope = max(min(self.hope, hope), CERTAIN)
 
     def take(self, w: np.ndarray | None) -> None:
         """Return these weights, which a callback has kept: they have a primal of their own."""
-        if w is None or self.best.support is None:
+        if w is None or not all_finite(w) or self.best.support is None:
             return
         self.best.return_instead(w, self.problem.certify(w, self.best.support))
         self.budget.oracle_calls += self.problem.n_blocks
@@ -260,24 +267,33 @@ class Run:
 
     def settle(self, goal: float) -> None:
         """The certified gap may be small enough; or all that the argmax finds is, and more would not help."""
-        if self.best.gap <= goal and self.problem.bounded:
-            self.status = Status.SOLVED
+        best = self.best
+        if best.computed_gap <= goal and self.problem.bounded:
+            self.status = Status.SOLVED if best.gap <= best.tol else Status.ROUNDING
         elif self.problem.summed or self.status is Status.NUMERICAL:
             return  # what was seen says nothing of the rest of a sum, or of what overflowed
-        elif self.best.seen_gap <= goal:
-            unproven = self.best.gap - self.best.seen_gap
+        elif best.seen_gap <= goal:
+            unproven = best.computed_gap - best.seen_gap
             if not self.problem.bounded or unproven > UNPROVEN * goal:
                 self.status = Status.INEXACT
 
+    def look_at_rounding(self) -> None:
+        """Say so if rounding hides more of the gap than passes could gain, or if its bound overflowed."""
+        gap, computed = self.best.gap, self.best.computed_gap
+        if computed < gap == math.inf:
+            self.status = Status.NUMERICAL
+        elif gap > 2 * computed and self.status in (Status.PASS_LIMIT, Status.TIME_LIMIT):
+            self.status = Status.ROUNDING
+
     def known(self) -> dict[str, Any]:
         """What every row of the history has."""
-        return self.budget.so_far() | {"primal": self.best.primal, "gap": self.best.gap}
+        return self.budget.so_far() | {"primal": self.best.highest, "gap": self.best.gap}
 
     def record(self, report: StepReport | None = None) -> None:
         """Add a step to the history; without a report, the certified point."""
         if report is None:
             best = self.best
-            report = StepReport(0, best.gap, best.dual, len(best.support or ()))
+            report = StepReport(0, best.gap, best.lowest, len(best.support or ()))
         self.last = report
         seen = {"dual": report.dual, "estimate": report.estimate, "planes": report.planes}
         self.history.rows.append(self.known() | seen)

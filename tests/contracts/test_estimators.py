@@ -17,7 +17,7 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import maxmargin as mm
-from helpers import built_in, loss_units
+from helpers import assert_no_chunks, built_in, loss_units
 from maxmargin import models
 from reference.cases import chain_case, multiclass_case
 from reference.problems import make_case
@@ -35,6 +35,36 @@ NAMES = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense",
 )
 def test_flat_front_ends_pass_every_check_of_scikit_learn(estimator, check):
     check(estimator)
+
+
+OPTIONS = [
+    (mm.MulticlassSVC(penalized_intercept=False), "penalized_intercept=False"),
+    (mm.RegressionSVR(penalized_intercept=False), "penalized_intercept=False"),
+    (mm.MulticlassSVC(class_weight="balanced"), "class_weight"),
+    (mm.MulticlassSVC(solver="sda"), "'sda'"),
+    (mm.BinarySVC(loss="f1"), "loss='f1'"),
+]
+CHUNK_CHECKS = (
+    "check_fit_score_takes_y",
+    "check_n_features_in_after_fitting",
+    "check_estimators_partial_fit_n_features",
+)
+
+
+@pytest.mark.parametrize(("estimator", "reason"), OPTIONS)
+def test_options_that_refuse_chunks_leave_no_partial_fit(estimator, reason):
+    assert_no_chunks(estimator, reason)
+    for name in CHUNK_CHECKS:  # of scikit-learn, which call partial_fit if there is one
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            getattr(estimator_checks, name)(type(estimator).__name__, clone(estimator))
+
+
+def test_choosing_c_weighs_classes_as_training_does():
+    svc = mm.MulticlassSVCCV(cv=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        estimator_checks.check_class_weight_classifiers("MulticlassSVCCV", svc)
 
 
 @pytest.mark.parametrize("name", NAMES)

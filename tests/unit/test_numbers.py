@@ -230,3 +230,38 @@ def test_own_features_whose_squares_overflow_are_refused(generator):
     X, y = rows(generator, scale=1e200)
     with refusal("joint_feature of example", "above 1e150", kinds=(mm.OracleError,)):
         mm.StructuralSVM(PythonMulticlass(1.0 - np.eye(2))).fit(X, (y == y[0]).astype(int))
+
+
+# --- what overflows never comes back -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [1e30, 1e149])
+@pytest.mark.parametrize("solver", [*FLAT, "gdmm", solvers.Streaming(verify=False)])
+def test_weights_are_finite_and_certified_whatever_overflowed(generator, solver, scale):
+    X = [scale * generator.normal(size=(3, 2)) for _ in range(6)]
+    Y = [generator.integers(3, size=3) for _ in X]
+    svm = mm.StructuralSVM(models.Chain(), solver=solver, max_passes=20, random_state=0)
+    certificate = quietly(lambda: svm.fit(X, Y)).certificate_
+    assert np.isfinite(svm.coef_).all() and np.isfinite(svm.support_.multipliers).all()
+    again = mm.certify(svm, X, Y)
+    assert again.primal <= certificate.primal * (1 + 1e-9)
+    assert again.dual >= certificate.dual - 1e-9 * abs(certificate.dual)
+
+
+class LosesAll(solvers.Subgradient):
+    """A solver whose numbers overflow at once."""
+
+    def solution(self, problem, state):
+        w, support = super().solution(problem, state)
+        return w + np.nan, replace(support, multipliers=support.multipliers * np.inf)
+
+
+def test_a_fit_whose_numbers_are_lost_ends_where_it_began(generator):
+    X, y = rows(generator)
+    svm = mm.BinarySVC(solver=LosesAll(), max_passes=5)
+    with pytest.warns(ConvergenceWarning, match="numerical trouble.*last finite weights"):
+        svm.fit(X, y)
+    c = svm.certificate_
+    assert c.status == Status.NUMERICAL.value and not svm.coef_.any() and not svm.intercept_.any()
+    assert (c.primal, c.dual) == pytest.approx((8.0, 0.0))
+    assert mm.certify(svm, X, y).primal == c.primal

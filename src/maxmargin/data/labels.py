@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain, repeat
 from operator import attrgetter
@@ -111,6 +111,48 @@ def check_classes(classes: np.ndarray) -> None:
         )
 
 
+def fault_of_label(label: Any) -> str:
+    """Why a value cannot be a label, in words; empty if it can be one."""
+    try:
+        if label != label:
+            return "is no label: nothing is equal to it; drop the example, or give the label a name"
+    except (TypeError, ValueError):  # a missing value of pandas
+        return "is no label: it says that a value is missing; drop the example"
+    if isinstance(label, str | bytes) and label[-1:] in ("\0", b"\0"):
+        return "ends with a NUL character, which arrays of NumPy drop; remove it"
+    return ""
+
+
+class UnfitLabel(ValueError):
+    """A value that cannot be a label; the message does not say yet where it is."""
+
+    def __init__(self, name: str, label: Any, fault: str):
+        super().__init__(f"{name}: {label!r} {fault}")
+        self.label, self.fault = label, fault
+
+
+@contextmanager
+def placed(Y: Any, nested: bool = False, name: str = "Y") -> Iterator[None]:
+    """Errors about unfit labels say where in Y the first one is; ``nested``: outputs have several labels."""
+    try:
+        yield
+    except UnfitLabel as error:
+        for i, y in enumerate(Y):
+            for t, label in enumerate(y) if nested else [(-1, y)]:
+                if label is error.label or fault_of_label(label) == error.fault:
+                    place = f"{name}[{i}]" if t < 0 else f"{name}[{i}][{t}]"
+                    raise ValueError(f"{place}: {error.label!r} {error.fault}") from None
+        raise
+
+
+def check_fit_for_labels(values: Iterable[Any], name: str) -> None:
+    """Refuse values that cannot be labels."""
+    for label in values:
+        fault = fault_of_label(label)
+        if fault:
+            raise UnfitLabel(name, label, fault)
+
+
 def hashed(look_up: Callable[[], Any], where: str) -> Any:
     """What a look at labels in a dict finds; names where they are that have no hash."""
     try:
@@ -136,10 +178,13 @@ class LabelSet:
             raise ValueError(f"{name} must be a sequence of labels, got {short(classes)}")
         if is_plain_array(classes):
             self.classes = distinct_labels(classes)  # type: ignore[arg-type]
+            if self.classes.dtype.kind == "f":
+                check_fit_for_labels(self.classes[-1:].tolist(), name)  # NaN comes last
         else:
             distinct: list[Any] = hashed(lambda: list(dict.fromkeys(classes)), name)
             if any(map(is_masked, distinct)):
                 raise ValueError(f"{name} has masked labels: drop these examples first")
+            check_fit_for_labels(distinct, name)
             with suppress(
                 TypeError, ValueError
             ):  # labels of several kinds keep the order of first appearance
@@ -153,10 +198,11 @@ class LabelSet:
         """The given classes, or those of the labels (of sequences, where ``nested``): at least two."""
         if classes is not None:
             labels = cls(classes, "classes")
-        elif nested and are_lists(Y):
-            labels = cls(hashed(partial(core.distinct_labels, Y), "Y"))
         else:
-            labels = cls(flatten(Y) if nested else Y)
+            with placed(Y, nested):
+                listed = nested and are_lists(Y)
+                found = hashed(partial(core.distinct_labels, Y), "Y") if listed else Y
+                labels = cls(flatten(Y) if nested and not listed else found)
         check_classes(labels.classes)
         return labels
 

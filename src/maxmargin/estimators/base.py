@@ -91,6 +91,15 @@ class Given:
     model: Any = None
 
 
+def can_stream(svm: BaseSVM) -> bool:
+    """Whether its options allow ``partial_fit``; the cause of the AttributeError has the reason."""
+    try:
+        svm.check_chunks()
+    except (TypeError, ValueError) as error:
+        raise AttributeError(str(error)) from None
+    return True
+
+
 class BaseSVM(CallbackSupportMixin, Reporting):
     """Parameters in, fitted attributes out."""
 
@@ -357,6 +366,12 @@ class BaseSVM(CallbackSupportMixin, Reporting):
         """Train on a chunk together with what is kept of those before it."""
         return optimise_chunk(past, float(self.C), model, chunk, settings)
 
+    def check_chunks(self) -> None:
+        """Refuse options with which there is no ``partial_fit``, and name them."""
+        self._streaming()
+        if self._free:
+            raise ValueError(NO_FREE_WEIGHTS)
+
     def _cut(self, given: Given) -> Given:
         """A chunk as single examples."""
         return given
@@ -374,6 +389,13 @@ class BaseSVM(CallbackSupportMixin, Reporting):
         return Settings(solver, formulation, self._jobs(), options, asked)
 
     # The problem, which ``certify`` and ``objective`` pose again
+
+    def read_again(self, X: Any, Y: Any) -> tuple[Any, Any]:
+        """Return X and Y in the form that ``fit`` makes of them, for the fitted model."""
+        if Y is None:
+            raise ValueError("Y must be given, with all examples at once: chunks are for fit")
+        given = self._read(Given(X, Y), reset=False)
+        return given.X, given.Y
 
     def examples_at(self, X: Any, Y: Any, node_weight: Any, w: np.ndarray | None) -> Examples:
         """The fitted model on data; w matters where outputs have hidden parts."""

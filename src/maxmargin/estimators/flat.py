@@ -8,6 +8,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted
 
@@ -15,9 +16,9 @@ from maxmargin._sklearn import ClassifierMixin
 from maxmargin.callbacks import Callback
 from maxmargin.data.arrays import check_weights
 from maxmargin.data.attributes import are_attributes
-from maxmargin.data.labels import distinct_labels
+from maxmargin.data.labels import check_fit_for_labels, distinct_labels, placed
 from maxmargin.data.mapped import MappedRows
-from maxmargin.estimators.base import BaseSVM, Given
+from maxmargin.estimators.base import BaseSVM, Given, can_stream
 from maxmargin.estimators.confidence import ConfidentSVM
 from maxmargin.estimators.inputs import check_rows, score_of
 from maxmargin.estimators.inspection import Inspection
@@ -28,6 +29,7 @@ from maxmargin.models.flat import FlatModel
 from maxmargin.models.multiclass import Multiclass
 from maxmargin.models.registry import LABELS
 from maxmargin.parts.fit import streams
+from maxmargin.parts.problem import check_streams
 from maxmargin.problem import make_regularizer
 
 SMALL = 10_000  # examples x features, and x classes where there are some
@@ -165,6 +167,9 @@ class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
             return replace(given, in_parts=True, model=self._make_model(None))
         if are_attributes(X, sequences=False):
             X = (Multiclass() if reset else self.model_).convert(X, self._jobs())
+        if isinstance(y, list | tuple) and len(y) and isinstance(y[0], str | bytes):
+            with placed(y, name="y"):  # before they are an array
+                check_fit_for_labels(dict.fromkeys(y), "y")
         if not isinstance(X, MappedRows):
             X, y = check_rows(self, X, y=y, reset=reset)
         elif reset:
@@ -264,11 +269,16 @@ class FlatSVC(FlatClassifier):
     verbose: int = 0
     penalized_intercept: bool = True
 
+    def check_chunks(self) -> None:
+        super().check_chunks()
+        self._check_class_weight("partial_fit")
+        check_streams(self._make_model(None))
+
+    @available_if(can_stream)
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> FlatSVC:
         """Train on one more chunk, as ``StructuralSVM.partial_fit`` does."""
-        self._check_class_weight("partial_fit")
         self._partial_fit(Given(X, y, sample_weight, classes=classes))
         return self
 

@@ -13,20 +13,11 @@ from sklearn.utils.metaestimators import available_if
 from maxmargin._sklearn import RegressorMixin
 from maxmargin.callbacks import Callback
 from maxmargin.data.arrays import check_weights, floats
-from maxmargin.estimators.base import Given
+from maxmargin.estimators.base import Given, can_stream
 from maxmargin.estimators.flat import RowSVM
 from maxmargin.estimators.inputs import check_rows, score_of
 from maxmargin.models.groups import Groups, Regression, numbers, split_groups
 from maxmargin.parts.source import each
-
-
-def can_stream(svm: Any) -> bool:
-    """Whether its solver takes chunks; the missing method has the reason in its error."""
-    try:
-        svm._streaming()
-    except ValueError as error:
-        raise AttributeError(str(error)) from None
-    return True
 
 
 @dataclass(eq=False, repr=False)

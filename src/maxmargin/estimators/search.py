@@ -6,7 +6,7 @@ C_ = the C of the best mean score, of equal ones the smallest; then a fit of all
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -53,6 +53,15 @@ class Fold:
         return self
 
 
+def class_weighted_score(svm: Any, X: Any, y: Any) -> float:
+    """The score in which classes count as they do in training; else C follows classes of no weight."""
+    weights = svm.class_weight
+    if isinstance(weights, Mapping):  # some of its classes may be missing here
+        known = np.array([weights.get(label, 1.0) for label in np.asarray(y).tolist()])
+        return svm.score(X, y, sample_weight=known if known.any() else None)
+    return svm.score(X, y, sample_weight=svm.example_weights(y, None))
+
+
 def absent(name: str) -> Any:
     """A method that the base class has and this one does not."""
 
@@ -93,7 +102,8 @@ class SearchedC(BaseSVM):
         given = replace(given, X=X, Y=Y, sample_weight=weights)
         names = set(self.single._get_param_names()) & set(self._get_param_names())
         svm = self.single(**{name: getattr(self, name) for name in names})
-        score = scorer_of(svm, self.scoring)
+        weighted = self.scoring is None and getattr(self, "class_weight", None) is not None
+        score = class_weighted_score if weighted else scorer_of(svm, self.scoring)
         if validation is not None:
             folds = [Fold(given, validation).walk(svm, self.Cs, score)]
         else:
@@ -233,7 +243,8 @@ class MulticlassSVCCV(SearchedC, MulticlassSVC):
     random_state, verbose
         As in ``MulticlassSVC``.
     Cs, cv, scoring, refit, n_jobs
-        As in ``StructuralSVMCV``; folds keep the shares of the classes.
+        As in ``StructuralSVMCV``; folds keep the shares of the classes. With scoring=None the score weighs
+        classes by class_weight.
 
     Attributes
     ----------

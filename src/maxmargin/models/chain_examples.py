@@ -13,6 +13,7 @@ from maxmargin.data.memory import FeatureRows
 from maxmargin.models.beliefs import Beliefs, even_beliefs
 from maxmargin.models.chain_edges import MOST_LABELS_OF_K_BEST
 from maxmargin.models.examples import CompiledExamples
+from maxmargin.models.extent import Extent, extent_of_chains
 from maxmargin.models.registry import FACTORS, POTENTIALS, SUMS
 from maxmargin.models.transitions import FREE, TransitionRules, read_fixed
 
@@ -52,6 +53,10 @@ class ChainExamples(CompiledExamples):
 
     def all_sizes(self) -> np.ndarray:
         return np.diff(self.rows.offsets)
+
+    def extent(self) -> Extent:
+        K, pairs = len(self.labels.classes), self.data is not None
+        return extent_of_chains(self.rows, K, self.between, pairs)
 
     def least_constant_loss(self, mass: np.ndarray) -> float:
         return self.chain.least_constant_loss(mass)

@@ -24,6 +24,7 @@ import numpy as np
 from maxmargin.data.labels import LabelSet
 from maxmargin.formulation import Formulation
 from maxmargin.models.beliefs import Beliefs
+from maxmargin.models.extent import MOST_SUMMED_VIOLATORS, Extent
 
 NO_BELIEFS = (
     "sums and maxima over all outputs with a given label are found for Multiclass, Binary, Chain, and for "
@@ -34,8 +35,6 @@ NO_SUMS = (
     "FactorGraph and MultiLabel whose graphs are forests"
 )
 NO_DRAWS = "outputs are drawn where all can be summed over: not on graphs with cycles"
-# Violators of an example that a sum lists one by one; more are bracketed.
-MOST_SUMMED_VIOLATORS = 10_000
 WORK = 20_000_000  # steps of such a bracket, about
 
 
@@ -185,6 +184,10 @@ class Examples(Predictions):
         return cache.best(w, n_jobs)
 
     # powers and properties of some
+
+    def extent(self) -> Extent:
+        """How large scores can be, for a bound on rounding."""
+        raise NotImplementedError
 
     def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
         """How many entries of ``Support.outputs`` an output of each of these blocks takes."""

@@ -31,7 +31,7 @@ import numpy as np
 
 from maxmargin.data.arrays import check_lengths, check_start
 from maxmargin.data.attributes import Described, check_encoder, encoder_of, saved_attributes
-from maxmargin.data.labels import LabelSet, check_classes
+from maxmargin.data.labels import LabelSet, check_classes, placed
 from maxmargin.io.fields import MOST_FEATURES, bias_of, costs_of, count, field_of, flag
 from maxmargin.io.quoting import short
 from maxmargin.losses import Hamming, cost_of, mistake_costs, saved_costs, sequence_loss
@@ -218,7 +218,9 @@ class FactorGraph(Described, GraphModel):
         for t, name in enumerate(self.types_.classes.tolist()):
             if given is not None and name not in given:
                 raise ValueError(f"classes: no labels are given for nodes of type {short(name)}")
-            found = LabelSet(list(seen[t])) if given is None else LabelSet(given[name], "classes")
+            with placed(Y, nested=True):
+                labelled = list(seen[t]) if given is None else given[name]
+                found = LabelSet(labelled, "Y" if given is None else "classes")
             self.label_sets_.append(found)
         for own_set in self.label_sets_:
             check_classes(own_set.classes)

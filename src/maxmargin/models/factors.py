@@ -28,6 +28,13 @@ from maxmargin.losses import cost_of
 from maxmargin.models.beliefs import Beliefs
 from maxmargin.models.constraints import Graph, of_each
 from maxmargin.models.examples import CompiledExamples
+from maxmargin.models.extent import (
+    Extent,
+    listed_outputs,
+    row_lengths,
+    row_terms,
+    sums_between,
+)
 from maxmargin.models.marginals import Marginals
 from maxmargin.models.milp import solve_milp
 from maxmargin.models.registry import FACTORS, SUMS
@@ -133,6 +140,27 @@ class Factors:
         sizes = np.array([len(t.columns) for t in self.node_types])
         return sizes[self.shapes[self.shape[i]].node_types]
 
+    def node_lengths(self) -> np.ndarray:
+        """At least the length of the features of each node."""
+        types = np.concatenate([self.shapes[s].node_types for s in self.shape])
+        return self._lengths(np.array([t.bank for t in self.node_types])[types], self.node_rows)
+
+    def edge_lengths(self) -> np.ndarray:
+        """At least the length of the features of each edge."""
+        types = np.concatenate([self.shapes[s].edge_types for s in self.shape]).astype(np.int64)
+        banks = np.array([t.bank for t in self.edge_types], dtype=np.int64)[types]
+        return self._lengths(banks, self.edge_rows if len(self.edge_rows) else np.zeros_like(banks))
+
+    def _lengths(self, banks: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Of parts with these banks and rows in them."""
+        found = np.ones(len(banks))
+        for k in np.unique(banks):
+            bank_rows = self.banks[k].rows
+            if bank_rows is not None:
+                own = banks == k
+                found[own] = row_lengths(bank_rows)[rows[own]]
+        return found
+
     def compiled(self) -> Any:
         """The same in the core."""
         data = core.FactorGraphData()
@@ -213,6 +241,25 @@ class GraphExamples(CompiledExamples):
 
     def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
         return np.diff(self.offsets)[blocks]
+
+    def extent(self) -> Extent:
+        factors, edges = self.factors, self.factors.edge_offsets
+        lengths = sums_between(factors.node_lengths(), self.offsets)
+        lengths += sums_between(factors.edge_lengths(), edges)
+        parts = int((np.diff(self.offsets) + np.diff(edges)).max(initial=0))
+        terms = max(1 if b.rows is None else row_terms(b.rows) for b in factors.banks) + 3 * parts
+        if not (self.summed or self.core.forests().all()):  # messages go round
+            terms *= 1 + max(self.iterations, RELAXED_SWEEPS)
+        labels = max(len(kind.columns) for kind in factors.node_types)
+        return Extent(
+            lengths,
+            terms,
+            parts,
+            int(self.offsets[-1] + edges[-1]),
+            labels * labels,
+            True,
+            listed_outputs(labels, np.diff(self.offsets)),
+        )
 
     @property
     def relaxed(self) -> bool:

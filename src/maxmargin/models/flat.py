@@ -16,6 +16,7 @@ from maxmargin.losses import Costs, binary_loss, cost_of
 from maxmargin.models.beliefs import Beliefs, even_beliefs, margins_of
 from maxmargin.models.checks import no_cost
 from maxmargin.models.examples import CompiledExamples
+from maxmargin.models.extent import Extent, row_lengths, row_terms
 from maxmargin.models.protocol import Model, as_weights, encode_all
 from maxmargin.models.registry import LABELS, POTENTIALS, ROWS, SUMS, UNKNOWN_LABELS
 
@@ -30,6 +31,10 @@ class FlatExamples(CompiledExamples):
         self.rows = rows
         self.labels = labels
         self.take(data)
+
+    def extent(self) -> Extent:
+        K, terms = len(self.labels), row_terms(self.rows)
+        return Extent(row_lengths(self.rows), terms, choices=K, outputs=K - 1)
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
         return self.labels.decode(codes)

@@ -34,6 +34,7 @@ from maxmargin.data.trees import ParseTree, as_tree
 from maxmargin.io.fields import FieldError, count, field_of, table, texts
 from maxmargin.io.quoting import short
 from maxmargin.models.examples import CompiledExamples
+from maxmargin.models.extent import Extent
 from maxmargin.models.lexicon import UNKNOWN, Lexicon
 from maxmargin.models.protocol import Model, as_weights
 from maxmargin.models.registry import SUMS
@@ -63,6 +64,13 @@ class GrammarExamples(CompiledExamples):
                 model.task_loss == "spans",
             )
         )
+
+    def extent(self) -> Extent:
+        words = np.array([len(sentence) for sentence in self.sentences], dtype=np.float64)
+        longest = int(words.max(initial=1))
+        # A span sums over its splits and the rules.
+        parts, rules = int(2 * words.sum()), longest * self.dimension
+        return Extent(2 * words, 2 * longest, 2 * longest, parts, rules, True)
 
     def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
         return np.diff(self.first)[blocks]

@@ -20,6 +20,7 @@ from maxmargin.data.memory import FeatureRows, feature_rows, rows_of_table, widt
 from maxmargin.io.fields import MOST_FEATURES, FieldError, bias_of, count, number
 from maxmargin.io.quoting import short
 from maxmargin.models.examples import CompiledExamples, ExplicitConstraints
+from maxmargin.models.extent import Extent, largest_between, row_lengths, row_terms
 from maxmargin.models.protocol import Model, weights_and_bias
 
 
@@ -37,6 +38,7 @@ class GroupExamples(CompiledExamples):
         margins: np.ndarray,
     ):
         self.rows = rows
+        self.first, self.row, self.factor, self.least = first, row, factor, margins
         self.sizes: np.ndarray = np.diff(first)
         self.take(core.GroupsData(rows.core.rows, first, row, factor, margins))
         self.explicit: ExplicitConstraints | None = ExplicitConstraints(self.core)
@@ -48,6 +50,15 @@ class GroupExamples(CompiledExamples):
                 "rescaling; use sample_weight, or multiply rows and margins"
             )
         super().rebind()
+
+    def extent(self) -> Extent:
+        lengths = row_lengths(self.rows)[self.row] * np.abs(self.factor)
+        return Extent(
+            largest_between(lengths, self.first),
+            row_terms(self.rows),
+            outputs=self.sizes,
+            offsets=largest_between(np.abs(self.least), self.first),
+        )
 
     def ready(self, w: np.ndarray) -> np.ndarray:
         return w  # rows are multiplied with w itself

@@ -8,6 +8,7 @@ coefficients over the training rows are sums over unit rows. Only solvers need m
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from maxmargin._core import core
 from maxmargin.data.memory import FeatureRows, matrix_rows
 from maxmargin.models.beliefs import Beliefs
 from maxmargin.models.examples import Examples
+from maxmargin.models.extent import Extent
 from maxmargin.models.kernel_function import KernelFunction, indefinite, spans
 
 CALL = 300_000  # multiplications that cost as much as calling a kernel function
@@ -124,6 +126,20 @@ class KernelExamples(Examples):
         terms = self.gram.top * float((np.abs(coefficients).sum(axis=1) ** 2).sum())
         if square < -SQUARE_ROUNDING * terms:
             raise indefinite(self.model.kernel_, f"|w|^2 = {square:.3g}")
+
+    def extent(self) -> Extent:
+        inner = self.plain.extent()
+        return replace(inner, terms=inner.terms + self.rows.shape[0])
+
+    def magnitude(self, w: np.ndarray) -> tuple[float, float, int]:
+        """What ``problem.rounding.magnitude`` says of plain weights, of coefficients over the rows."""
+        # A unit row reads one value, which is itself a sum over rows of the kernel matrix.
+        assert self.gram is not None
+        coefficients, rest = self.model.split(w)
+        sums = np.abs(coefficients).sum(axis=1)
+        most = self.gram.top * float(sums.max(initial=0.0))
+        squares = self.gram.top * float(sums @ sums) + float(rest @ rest)
+        return max(most, float(np.abs(rest).max(initial=0.0))), squares, 2 * len(w)
 
     def metric(self, v: np.ndarray) -> np.ndarray:
         if self.gram is not None:

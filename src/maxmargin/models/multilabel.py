@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from maxmargin.data.arrays import array_of, check_lengths, check_start, floats
 from maxmargin.data.attributes import Described, encoder_of, saved_attributes
-from maxmargin.data.labels import LabelSet, is_matrix, members, ordered
+from maxmargin.data.labels import LabelSet, is_matrix, members, ordered, placed
 from maxmargin.data.memory import rows_of_table, width_of_table
 from maxmargin.io.fields import (
     MOST_FEATURES,
@@ -153,7 +153,9 @@ class MultiLabel(Described, GraphModel):
         if self.sets_:
             every = (label for i, y in enumerate(Y) for label in members(y, f"Y[{i}]"))
             given = self.classes
-            self.labels_ = LabelSet(list(every)) if given is None else LabelSet(given, "classes")
+            with placed(Y, nested=True):
+                named = LabelSet(list(every)) if given is None else LabelSet(given, "classes")
+            self.labels_ = named
         else:
             width = int(np.shape(Y)[1] if not sp.issparse(Y) else Y.shape[1])
             self.labels_ = ordered(range(width) if self.classes is None else self.classes)

@@ -39,6 +39,7 @@ from maxmargin.data.labels import LabelSet
 from maxmargin.data.memory import FeatureRows
 from maxmargin.io.quoting import short
 from maxmargin.losses import ROCArea, SampleLoss, TableLoss, sample_loss_state
+from maxmargin.models.extent import Extent, row_lengths, row_terms
 from maxmargin.models.planes import PlaneExamples, Vector
 from maxmargin.models.protocol import as_weights
 
@@ -259,6 +260,12 @@ class MultivariateExamples(PlaneExamples):
     def rebind(self) -> None:
         self.exact: bool = not self.summed
         self.bounded: bool = self.exact
+
+    def extent(self) -> Extent:
+        # psi = X' c, where c has at most 1/n for each row, or 1 in all for each class.
+        labels = self.dimension // self.rows.core.width
+        longest = 2 * labels * row_lengths(self.rows).max(initial=0.0)
+        return Extent(np.array([longest]), row_terms(self.rows) + self.n_rows)
 
     @property
     def fingerprint(self) -> str:  # type: ignore[override]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import scipy.sparse as sp
 
 from maxmargin.models.checks import NOISE, beaten
 from maxmargin.models.examples import Examples
+from maxmargin.models.extent import Extent
 
 Vector = tuple[np.ndarray, np.ndarray]  # sorted indices (int32) and values of a sparse vector
 
@@ -27,6 +29,11 @@ class PlaneExamples(Examples):
 
     checked = True
 
+    @cached_property
+    def seen(self) -> dict[int, tuple[float, int, float]]:
+        """Of the planes of each block: the longest vector, the most numbers, the largest offset."""
+        return {}
+
     @abstractmethod
     def planes(self, w: np.ndarray, n_jobs: int) -> list[tuple[float, Vector]]:
         """Offset and vector of the worst plane of every block."""
@@ -34,6 +41,25 @@ class PlaneExamples(Examples):
     @abstractmethod
     def oracle(self, blocks: Sequence[int], w: np.ndarray) -> list[tuple[float, Vector]]:
         """Offset and vector of the worst plane of each of these blocks."""
+
+    def note(self, blocks: Iterable[int], outputs: list[tuple[float, Vector]]) -> None:
+        """Keep how long the vectors of planes are, for a bound on rounding."""
+        for i, (offset, (_, value)) in zip(blocks, outputs, strict=True):
+            known = self.seen.get(int(i), (0.0, 0, 0.0))
+            own = (float(np.linalg.norm(value)), len(value), abs(offset))
+            self.seen[int(i)] = tuple(map(max, known, own))  # type: ignore[assignment]
+
+    def extent(self) -> Extent:
+        """That of the planes that were seen: no others are known."""
+        found = np.zeros((self.n, 3))
+        for i, own in self.seen.items():
+            found[i] = own
+        terms = int(found[:, 1].max(initial=0))
+        return Extent(found[:, 0], terms, outputs=self.most_planes(), offsets=found[:, 2])
+
+    def most_planes(self) -> Any:
+        """How many planes a sum over outputs adds up, of each block."""
+        return 1
 
     def every_plane(self, i: int) -> list[tuple[float, Vector]]:
         """The planes of all outputs of an example but the true one, where a sum is ``exact``."""
@@ -56,6 +82,7 @@ class PlaneExamples(Examples):
 
     def measure(self, outputs: list[tuple[float, Vector]], w: np.ndarray) -> np.ndarray:
         """The slacks that the worst planes of all blocks show; refuses an argmax below the truth."""
+        self.note(range(len(outputs)), outputs)
         xi = np.array([offset + float(w[index] @ value) for offset, (index, value) in outputs])
         wrong = xi < -NOISE * (1 + np.abs([offset for offset, _ in outputs]))
         if self.argmax_exact and wrong.any():
@@ -76,6 +103,7 @@ class PlaneExamples(Examples):
         self, w: np.ndarray, slacks: np.ndarray, blocks: np.ndarray, outputs: Any
     ) -> None:
         """Compare the slacks of an exact pass with kept outputs."""
+        self.note(blocks, outputs)
         for i, (loss, (index, value)) in zip(blocks, outputs, strict=True):
             kept = loss + float(w[index] @ value)
             if self.exact and slacks[i] < kept - NOISE * (1 + abs(kept)):

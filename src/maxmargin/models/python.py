@@ -228,6 +228,8 @@ class PythonExamples(PlaneExamples):
             if self._table is None:
                 every = [self.every_plane(i) for i in range(self.n)]
                 self._table = PlaneTable(every, self.dimension)
+                for i, planes in enumerate(every):
+                    self.note([i] * len(planes), planes)
             found = self._table.sums(w)
             return found, found
         planes, ceilings = self.ask_all(w)
@@ -235,6 +237,9 @@ class PythonExamples(PlaneExamples):
         if not self.bounded:  # of a sum no less is known than the largest of its terms
             return found, np.full_like(found, np.inf)
         return found, np.maximum(found, ceilings) if ceilings else found
+
+    def most_planes(self) -> Any:
+        return 1 if self._table is None else np.bincount(self._table.owner, minlength=self.n)
 
     def try_argmax(self) -> int:
         # A sum that lists all outputs does without the argmax.

@@ -23,6 +23,7 @@ from maxmargin.data.arrays import check_lengths, floats
 from maxmargin.data.memory import FeatureRows, feature_rows
 from maxmargin.io.fields import MOST_FEATURES, count
 from maxmargin.models.examples import CompiledExamples
+from maxmargin.models.extent import Extent, row_lengths, row_terms, sums_between
 from maxmargin.models.protocol import Model, as_weights
 
 
@@ -30,8 +31,20 @@ class RankingExamples(CompiledExamples):
     """Queries with their candidates, in the core."""
 
     def __init__(self, rows: FeatureRows, grades: np.ndarray):
-        self.rows = rows
+        self.rows, self.grades = rows, grades
         self.take(core.RankingData(rows.core.rows, rows.offsets, grades))
+
+    def extent(self) -> Extent:
+        offsets = self.rows.offsets
+        sizes, owner = np.diff(offsets), np.repeat(np.arange(self.n), np.diff(offsets))
+        grades = self.grades[np.lexsort((self.grades, owner))]
+        places = np.arange(len(grades)) - offsets[owner]
+        # The unit of scores is the sum of all differences of grades; a candidate is in `sizes` pairs at most.
+        total = sums_between((2 * places - sizes[owner] + 1) * grades, offsets)
+        pairs = np.divide(sizes, total, out=np.zeros(self.n), where=total > 0)
+        lengths = pairs * sums_between(row_lengths(self.rows), offsets)
+        largest = int(sizes.max(initial=1))
+        return Extent(lengths, row_terms(self.rows) + largest**2, largest, len(grades))
 
     def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
         return np.diff(self.rows.offsets)[blocks]

@@ -23,6 +23,7 @@ from maxmargin.data.arrays import array_of, check_lengths
 from maxmargin.io.fields import MOST_FEATURES, FieldError, count, flag, table
 from maxmargin.io.quoting import short
 from maxmargin.models.examples import CompiledExamples
+from maxmargin.models.extent import Extent
 from maxmargin.models.protocol import Model
 
 # Standard deviations in a spread. With 3 the springs' features are not larger than those of parts; with 1
@@ -47,10 +48,21 @@ class TreeExamples(CompiledExamples):
             [[x.shape[0] * x.shape[1]] for x in maps], dtype=np.int64
         )
         self.parts: int = model.n_parts_
+        self.maps, self.springs = maps, (model.anchors_, model.spreads_)
         springs = np.ascontiguousarray(np.hstack([model.anchors_, model.spreads_]))
         known = np.empty(0, dtype=np.uint8) if known is None else known.astype(np.uint8)
         strict = self.strict
         self.take(core.TreeData(maps, model.types_, model.edges_, springs, truth, known, strict))
+
+    def extent(self) -> Extent:
+        largest = np.array([max(float(x.max()), -float(x.min())) for x in self.maps])
+        d, (anchors, spreads) = self.maps[0].shape[2], self.springs
+        sides = np.array([x.shape[:2] for x in self.maps], dtype=np.float64)
+        # Springs are parabolas over places: their terms are squares of coordinates in units of spreads.
+        reach = (sides[:, None] + np.abs(anchors)) / spreads
+        stretches = (2 * reach + 2 * reach**2).sum(axis=(1, 2))
+        lengths = self.parts * (np.sqrt(d) * largest + 1) + stretches
+        return Extent(lengths, d + 16 * self.parts, self.parts, self.n * self.parts)
 
     def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
         return np.full(len(blocks), self.parts, dtype=np.int64)

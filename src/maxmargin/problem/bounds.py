@@ -12,6 +12,9 @@ import numpy as np
 class Bounds:
     """What one exact pass found; ``seen`` is the primal at the slacks found, below or at ``primal``.
 
+    ``primal``, ``dual`` and ``seen`` are as computed: the first may be too small by ``above``, the second too
+    large by ``below``, by rounding.
+
     ``slacks``, and ``ceilings``, what these cannot exceed: of the first part, which is all where the examples
     are in memory. A value that overflowed bounds nothing: NaN becomes an infinite bound. ``overflowed``: w or
     the multipliers, or what they give, is not finite in double precision.
@@ -22,6 +25,8 @@ class Bounds:
     slacks: np.ndarray
     seen: float
     ceilings: np.ndarray
+    above: float = 0.0
+    below: float = 0.0
     overflowed: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -29,5 +34,8 @@ class Bounds:
             value = getattr(self, name)
             known = not math.isnan(value) and value != -nothing
             object.__setattr__(self, name, value if known else nothing)
+        for name in ("above", "below"):
+            if math.isnan(getattr(self, name)):
+                object.__setattr__(self, name, math.inf)
         finite = math.isfinite(self.seen) and math.isfinite(self.dual)
         object.__setattr__(self, "overflowed", not finite)

@@ -3,7 +3,8 @@
     dual <= P* <= primal,     gap = (primal - dual) / (C sum_i v_i)     in units of the task loss
 
 Primal by one exact pass at w, dual from the multipliers alone (``Problem.certify``); no running sum of a
-solver is used.
+solver is used. Both are moved apart by what rounding may have done to them (``problem.rounding``), so that
+they hold for exact arithmetic.
 
 Which gap is small enough (``Tolerance``): a number in units of the loss, or "auto", a part of the objective.
 
@@ -34,7 +35,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.problem.bounds import Bounds
-from maxmargin.problem.plane import Support
+from maxmargin.problem.plane import DISTRIBUTIONS, Support
 from maxmargin.problem.problem import Problem
 
 AUTO = "auto"
@@ -57,7 +58,8 @@ class Certificate:
     bound on both. ``reduced_gap`` is the gap of the problem whose outputs are those that were kept, where
     hinge="sum" and not all outputs can be tried; else None. Where numbers overflowed nothing is bounded:
     ``primal`` or ``dual`` is infinite, and so is the gap. ``gap`` and ``tol`` are in units of the loss;
-    ``tol="auto"`` is here the number that it came to.
+    ``tol="auto"`` is here the number that it came to. ``rounding`` is the part of ``primal`` - ``dual`` that
+    is there because sums are rounded: what was computed is closer together by so much.
     """
 
     primal: float
@@ -73,6 +75,7 @@ class Certificate:
     status: str = "certified"
     relaxed: bool = False
     reduced_gap: float | None = None
+    rounding: float = 0.0
 
     def __post_init__(self) -> None:
         if self.converged and not bounded_by(self.primal, self.dual, self.gap):
@@ -80,6 +83,12 @@ class Certificate:
                 f"a certificate with primal {self.primal}, dual {self.dual} and gap {self.gap} cannot be "
                 "converged: these must be finite"
             )
+
+    @property
+    def rounding_gap(self) -> float:
+        """The part of ``gap`` that is there because sums are rounded."""
+        width = self.primal - self.dual
+        return self.gap * min(1.0, self.rounding / width) if 0 < width < math.inf else 0.0
 
     @property
     def relative_gap(self) -> float:
@@ -103,6 +112,11 @@ class Certificate:
 def bounded_by(*values: float) -> bool:
     """Whether these numbers say anything: all of them are finite."""
     return all(map(math.isfinite, values))
+
+
+def all_finite(values: np.ndarray) -> bool:
+    """Whether no number is infinite or NaN, in one pass and without a copy."""
+    return math.isfinite(float(values.max(initial=0.0) - values.min(initial=0.0)))
 
 
 def gap_between(primal: float, dual: float, total: float) -> float:
@@ -134,6 +148,7 @@ class Status(str, Enum):
     REDUCED = "reduced problem solved"
     UNCHANGED = "multipliers unchanged"
     NUMERICAL = "numerical trouble"
+    ROUNDING = "rounding"
 
     def advice(self, certificate: Certificate, solver: str = "") -> str:
         """What to do about a gap above tol; ``solver`` is what its solver advises, if anything."""
@@ -159,8 +174,12 @@ ADVICE = {
         "train until the gap is small"
     ),
     Status.NUMERICAL: (
-        "numbers have overflowed, and later steps would prove nothing: scale the features to about 1, or "
-        "lower C, the weights of examples and nodes, or the costs"
+        "numbers have overflowed, so that the last finite weights are returned: scale the features to about "
+        "1, or lower C, the weights of examples and nodes, or the costs"
+    ),
+    Status.ROUNDING: (
+        "the gap that was computed is below {c.rounding_gap:.3g}, which rounding alone may have changed: "
+        "scale the features to about 1, or raise tol"
     ),
     Status.INEXACT: (
         "the argmax finds no worse output but cannot exclude one: the gap is a proven bound; raise tol, "
@@ -170,7 +189,7 @@ ADVICE = {
     Status.CACHE_FULL: "the multipliers alone fill the cache: raise cache_bytes, or lower C",
 }
 # What they advise needs no proven gap.
-WHATEVER_PROVEN = (Status.REDUCED, Status.UNCHANGED, Status.NUMERICAL)
+WHATEVER_PROVEN = (Status.REDUCED, Status.UNCHANGED, Status.NUMERICAL, Status.ROUNDING)
 
 
 @dataclass(frozen=True)
@@ -204,9 +223,12 @@ class Tolerance:
 class Best:
     """The best point that exact passes have found: weights and multipliers, each for its own bound.
 
-    ``gap`` is proven, ``seen_gap`` the one at the primal as far as a searching argmax found it. ``tol`` is
-    the gap to be proven and ``goal`` the one at which training ends, tol or less where it goes on to
-    ``polish``. All are in units of the loss.
+    ``primal`` and ``dual`` are as computed. Rounding may add ``above`` to the first and take ``below`` from
+    the second, which gives ``highest`` and ``lowest``. ``gap`` is the gap between these two, and is proven.
+    ``computed_gap`` is what training sees, and ``seen_gap`` is the computed gap as far as a searching argmax
+    found the primal. ``tol`` is the gap to be proven. Training ends at ``goal``, which is tol, or less if it
+    goes on to ``polish``. All are in units of the loss. Best never takes weights or multipliers that are not
+    finite.
     """
 
     problem: Problem
@@ -215,10 +237,15 @@ class Best:
     primal: float = math.inf
     seen: float = math.inf
     dual: float = -math.inf
+    above: float = 0.0
+    below: float = 0.0
+    highest: float = math.inf  # primal + above
+    lowest: float = -math.inf  # dual - below
     w: np.ndarray | None = None
     ceilings: np.ndarray | None = None  # of the slacks at w
     support: Support | None = None
     gap: float = math.inf
+    computed_gap: float = math.inf
     seen_gap: float = math.inf
     last_gap: float = math.inf  # between the two bounds of the last exact pass
     tol: float = math.nan
@@ -242,17 +269,33 @@ class Best:
         return self.aim_at(min(seen, self.primal), dual)
 
     def take(self, w: np.ndarray, support: Support, bounds: Bounds) -> None:
-        """Keep what an exact pass has bounded better."""
+        """Keep what an exact pass has bounded better, of weights and multipliers that are finite."""
         self.seen = min(self.seen, bounds.seen)
         self.last_gap = gap_between(bounds.primal, bounds.dual, self.problem.total)
         # While nothing bounds the primal (hinge="sum" has such points) the last w is as good as any.
-        if bounds.primal < self.primal or math.isinf(self.primal):
-            self.primal, self.w, self.ceilings = bounds.primal, w, bounds.ceilings
-        if bounds.dual > self.dual or self.support is None:
-            self.dual, self.support = bounds.dual, support
+        better = bounds.primal + bounds.above < self.highest or math.isinf(self.highest)
+        if better and all_finite(w):
+            self.primal, self.above = bounds.primal, bounds.above
+            self.w, self.ceilings = w, bounds.ceilings
+        if bounds.dual - bounds.below > self.lowest and all_finite(support.multipliers):
+            self.dual, self.below, self.support = bounds.dual, bounds.below, support
         mean = self.problem.regularizer.mean
         self.wants_zero = self.tolerance.needs_zero(self.primal, mean)
         self._measure()
+
+    def fall_back(self) -> Status | None:
+        """Take the point that training begins at; returns the status if no finite weights are known.
+
+        That point is always finite. It is w = 0 or the mean of a prior, with all mass on the true outputs.
+        """
+        lost, problem = self.w is None, self.problem
+        w = np.array(problem.regularizer.law(np.zeros(problem.dimension)))
+        support = Support(np.arange(problem.n_blocks), problem.mass, w, kind=DISTRIBUTIONS)
+        if not problem.formulation.soft:
+            nothing: Any = [] if problem.checked else np.empty(0, np.int32)
+            support = Support(np.empty(0, np.int64), np.empty(0), nothing, partial=True)
+        self.take(w, support, problem.certify(w, support))
+        return Status.NUMERICAL if lost else None
 
     def know_zero(self, value: float) -> None:
         """P(0), or P at the mean of a prior."""
@@ -261,19 +304,25 @@ class Best:
 
     def return_instead(self, w: np.ndarray, bounds: Bounds) -> None:
         """These weights are wanted, with a primal of their own."""
-        self.w, self.primal, self.ceilings = w, bounds.primal, bounds.ceilings
+        self.w, self.primal, self.above = w, bounds.primal, bounds.above
+        self.ceilings = bounds.ceilings
         self._measure()
 
     def guess(self, w: np.ndarray, support: Support, dual: float, primal: float) -> None:
-        """A point of which no exact pass was made."""
+        """A point of which no exact pass was made; it is not taken if it is not finite."""
+        if not (all_finite(w) and all_finite(support.multipliers)):
+            return
         self.w, self.support, self.dual, self.primal = w, support, dual, primal
+        self.above = self.below = 0.0
         self._measure()
 
     def _measure(self) -> None:
         total = self.problem.total  # that of a stream is known when it was read
         if total != self.tolerance.total:
             self.tolerance = replace(self.tolerance, total=total)
-        self.gap = gap_between(self.primal, self.dual, total)
+        self.highest, self.lowest = self.primal + self.above, self.dual - self.below
+        self.gap = gap_between(self.highest, self.lowest, total)
+        self.computed_gap = gap_between(self.primal, self.dual, total)
         self.seen_gap = gap_between(self.seen, self.dual, total)
         self.tol, self.goal = self.aim_at(self.primal, self.dual)
 
@@ -286,9 +335,10 @@ class Best:
         """
         assert self.support is not None
         found = Certificate(
-            primal=self.primal,
-            dual=self.dual,
+            primal=self.highest,
+            dual=self.lowest,
             gap=self.gap,
+            rounding=self.above + self.below,
             tol=self.tol,
             converged=self.gap <= self.tol and exact,
             exact=exact,

@@ -30,6 +30,7 @@ from maxmargin.models.examples import Examples
 from maxmargin.problem.bounds import Bounds
 from maxmargin.problem.plane import Cut, FrozenPlane, Plane, Support
 from maxmargin.problem.regularizer import SquaredNorm
+from maxmargin.problem.rounding import Rounding, Sizes
 
 ZERO_SUM = 1e-10  # of sum a |psi_j|: a sum of a psi_j below this is zero
 LARGEST_WEIGHT = 1e150  # beyond, its products with large features are not finite
@@ -58,6 +59,7 @@ class Problem:
     first_part: Any = None
     _zero: tuple[float, SquaredNorm, float] | None = None  # a C, a regulariser, and P there
     _plane: tuple[Support, tuple[float, np.ndarray]] | None = None  # of the last support asked for
+    sizes: Sizes | None = None  # of the examples with these masses: ``problem.rounding``
 
     def __init__(
         self,
@@ -99,7 +101,7 @@ class Problem:
     def _weigh(self, C: float) -> None:
         """Take this weight of the risk."""
         self.C = float(C)
-        self._plane = None
+        self._plane = self.sizes = None
         with np.errstate(over="ignore"):  # what overflows is refused
             self.mass: np.ndarray = self.C * self.weights
             self.total = float(self.mass.sum())
@@ -223,6 +225,7 @@ class Problem:
         if self._plane is not None and self._plane[0] is not support:
             self._plane = None  # not beside what an exact pass needs
         primal = seen = self.regularizer.value(w)
+        rounding = Rounding(self.regularizer, self.frozen, w)
         offset, vector, first = 0.0, None, None
         for part, own in self.walk(support):
             known = part.slacks_beside(w, own) if slacks is None and part.examples.walks else slacks
@@ -235,11 +238,16 @@ class Problem:
             b, v = part.plane(own)
             offset, vector = offset + b, v if vector is None else vector + v
             first = first or (found, ceilings)
+            rounding.add(part, own)
         assert first is not None and vector is not None
         largest = max(w.max(initial=0.0), -w.min(initial=0.0))
         if not largest < LARGEST_WEIGHT:  # the argmax may find anything
             primal = seen = math.inf
-        return Bounds(primal, self.dual_of(offset, vector, support), first[0], seen, first[1])
+        dual = self.dual_of(offset, vector, support)
+        above, below = rounding.errors(primal, offset, vector)
+        if self.frozen is None:  # no slack is negative: rounding takes no bound below zero
+            below = min(max(dual, 0.0), below)
+        return Bounds(primal, dual, first[0], seen, first[1], above, below)
 
     def slacks_beside(self, w: np.ndarray, support: Support) -> np.ndarray | None:
         """Exact slacks at w, where the walk that finds them makes the plane of the support as well."""
