@@ -27,13 +27,21 @@ QP_STEPS = 100_000  # of the inner quadratic program, at most: budgets are looke
 MOST_UNMERGED = 20  # cuts of the line search that are not yet merged into one
 
 
-def thin(vector: np.ndarray) -> np.ndarray | sp.csr_matrix:
-    """The vector by its entries where these are few: late cuts hold the few mistakes that are left."""
-    if np.count_nonzero(vector) > len(vector) / 4:
+def thin(vector: np.ndarray, share: float = 0.25) -> np.ndarray | sp.csr_matrix:
+    """The vector by its entries if at most this share of them is not zero.
+
+    Late cuts hold the few mistakes that are left.
+    """
+    if np.count_nonzero(vector) > share * len(vector):
         return vector
     index = np.flatnonzero(vector).astype(np.int32)
     ends = np.array([0, len(index)], dtype=np.int32)
     return sp.csr_matrix((vector[index], index, ends), shape=(1, len(vector)))
+
+
+def with_zeros(vector: np.ndarray | sp.csr_matrix) -> np.ndarray:
+    """The vector as an array."""
+    return vector if isinstance(vector, np.ndarray) else vector.toarray().ravel()
 
 
 def inner(vector: np.ndarray | sp.csr_matrix, dense: np.ndarray) -> float:
