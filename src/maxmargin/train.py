@@ -115,10 +115,9 @@ def ended(run: Run, state: Any, callbacks: Sequence[Callback]) -> Result:
     elif run.certified != run.steps:
         run.conclude(state)
     run.save(state)
-    w, ceilings = run.best.w, run.best.ceilings
+    ceilings = run.best.ceilings
     if problem.checked and ceilings is not None and run.status is not Status.INTERRUPTED:
-        assert w is not None
-        problem.check_ceilings(w, ceilings)
+        problem.check_ceilings(run.best.w, ceilings)  # type: ignore[arg-type]
     if run.proven:
         run.settle(run.best.tol)
         for callback in callbacks:
@@ -211,6 +210,7 @@ class Run:
         self.oracle_calls += self.problem.n_blocks if given is None else 0
         best, self.certified = self.best, self.steps
         best.take(w, support, bounds)
+        del w  # as long as what the solver makes next
         if bounds.overflowed or (math.isinf(bounds.primal) and not self.problem.summed):
             self.status = Status.NUMERICAL
         if best.wants_zero and self.status is None and self.problem.open_stream is None:
@@ -248,7 +248,8 @@ class Run:
         if self.keeper is None or not (due or self.seconds - self.saved >= self.keeper.every):
             return
         at = self.solver.snapshot(self.problem, state)
-        at = at if self.best.w is None else replace(at, w=self.best.w)
+        best = self.best.w
+        at = at if best is None else replace(at, w=best)
         self.keeper.save(Saved(at, self.oracle_calls, self.seconds))
         self.saved = self.seconds
 
@@ -371,7 +372,8 @@ class Run:
     def finish(self, reduced_gap: float | None) -> Result:
         """The certificate of the best point."""
         best = self.best
-        if best.w is None or best.support is None:
+        w = best.w
+        if w is None or best.support is None:
             raise ValueError(
                 "no point with a finite objective was found: C, sample_weight, the costs or X are too large "
                 "for double precision; scale them down"
@@ -387,7 +389,7 @@ class Run:
             reduced_gap=reduced_gap,
         )
         return Result(
-            best.w,
+            w,
             best.support,
             certificate,
             self.history,

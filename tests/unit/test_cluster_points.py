@@ -11,10 +11,10 @@ import maxmargin as mm
 from maxmargin import models
 from maxmargin.cluster import worker
 from maxmargin.cluster.bundle import Bundle, mixture
-from maxmargin.cluster.worker import CURRENT, FROZEN, Answer, Job, Missing, Order, Point, for_wire
+from maxmargin.cluster.worker import CURRENT, FROZEN, Answer, Job, Missing, Order, Point
+from maxmargin.problem.plane import compact, with_zeros
 from maxmargin.problem.regularizer import Prior, SquaredNorm
 from maxmargin.solvers import Proximal
-from maxmargin.solvers.cut_state import with_zeros
 
 D = 4
 
@@ -130,7 +130,7 @@ def test_the_driver_keeps_sparse_points_sparse(seed):
     def point():
         q = np.zeros(d)
         q[rng.integers(0, d, 50)] = rng.normal(size=50)
-        return Point(float(rng.random()), for_wire(q))
+        return Point(float(rng.random()), compact(q))
 
     tracemalloc.start()
     try:
@@ -148,7 +148,7 @@ def test_the_driver_keeps_sparse_points_sparse(seed):
     finally:
         tracemalloc.stop()
     assert peak < 20 * 8 * d  # the table was of 68 rows
-    assert len(pickle.dumps(for_wire(bundle.weights(1.0, np.zeros(d), bundle.q())))) < d
+    assert len(pickle.dumps(compact(bundle.weights(1.0, np.zeros(d), bundle.q())))) < d
 
 
 def test_steps_keep_blas_to_the_threads_of_the_estimator(monkeypatch):

@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from maxmargin.cluster.worker import CURRENT, FROZEN, Answer, Point, WireVector, for_wire
+from maxmargin.cluster.worker import CURRENT, FROZEN, Answer, Point
+from maxmargin.problem.plane import CompactVector, compact, inner, with_zeros
 from maxmargin.problem.regularizer import SquaredNorm
-from maxmargin.solvers.cut_state import inner, solve_program, with_zeros
+from maxmargin.solvers.cut_state import solve_program
 
 SWEEPS = 50  # over the parts, at most
 NEWTON_STEPS = 20  # between two of them
@@ -44,7 +45,7 @@ class Bundle:
         self.beta: np.ndarray = np.zeros(self.numbers.shape)
         self.beta[:, 0] = 1.0
         self.dimension = dimension
-        self.vectors: list[WireVector] = [for_wire(np.zeros(dimension))] * self.numbers.size
+        self.vectors: list[CompactVector] = [compact(np.zeros(dimension))] * self.numbers.size
         self.sums: dict[int, np.ndarray] = {}  # q of parts, where it was asked for since it changed
         self.gram: np.ndarray = np.zeros((self.numbers.size, self.numbers.size))
         self.mean: np.ndarray = (
@@ -202,7 +203,7 @@ class Bundle:
         """The mixture of a part's points in the place of the current one."""
         first, own = part * self.width, slice(part * self.width, (part + 1) * self.width)
         self.offsets[part, 0] = shares @ self.offsets[part]
-        self.vectors[first] = for_wire(self._sum(part, shares))
+        self.vectors[first] = compact(self._sum(part, shares))
         self.sums.pop(part, None)
         row = shares @ self.gram[own]
         row[first] = shares @ row[own]

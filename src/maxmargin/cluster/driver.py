@@ -32,12 +32,12 @@ from maxmargin.checkpoint import CheckpointFile
 from maxmargin.cluster.bundle import Bundle
 from maxmargin.cluster.pool import PartError, Pool, connected
 from maxmargin.cluster.source import FilePart
-from maxmargin.cluster.worker import Answer, Facts, Job, Order, for_wire
+from maxmargin.cluster.worker import Answer, Facts, Job, Order
 from maxmargin.data.digest import digest_of
 from maxmargin.io.fields import FieldError, count, number, table
 from maxmargin.problem import Certificate, Status, Tolerance, gap_between
+from maxmargin.problem.plane import compact, inner
 from maxmargin.result import History
-from maxmargin.solvers.cut_state import inner
 from maxmargin.solvers.proximal import Proximal, ProximalTerm
 
 MOST_LATE_ROUNDS = 5  # rounds after which all parts are waited for, where one was late each time
@@ -144,7 +144,7 @@ class ClusterRounds(ProximalTerm):
 
     def _send(self) -> None:
         """A step for every part that is not at work."""
-        shared, stretch = self.pool.share(for_wire(self.w)), self.stretch
+        shared, stretch = self.pool.share(compact(self.w)), self.stretch
         for part in range(len(self.pool)):
             if part in self.pool.pending:
                 continue

@@ -25,26 +25,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from threadpoolctl import ThreadpoolController
 
 from maxmargin.cluster.source import ShardPart, read_part
 from maxmargin.data.memory import laid_out
 from maxmargin.estimators.base import Given
 from maxmargin.problem import Problem, Support
-from maxmargin.problem.plane import joined_points
+from maxmargin.problem.plane import CompactVector, compact, joined_points, with_zeros
 from maxmargin.problem.regularizer import Prior, SquaredNorm
-from maxmargin.solvers.cut_state import slim, thin, unslim, with_zeros
+from maxmargin.solvers.cut_state import slim, unslim
 from maxmargin.solvers.proximal import PROBED, Proximal
 
 CURRENT, FROZEN = -1, -2  # numbers of the point that a part is at, and of one that was lost
-WireVector: TypeAlias = np.ndarray | sp.csr_matrix
-# An entry of a sparse vector takes 12 bytes, one of an array 8. Above this share of entries that are not zero
-# an array is the smaller of the two.
-SPARSE_SHARE = 2 / 3
 
 
 @dataclass(frozen=True)
@@ -77,7 +72,7 @@ class Point:
     """b and q of a dual point; the vector is sparse where that is shorter."""
 
     offset: float
-    vector: WireVector
+    vector: CompactVector
 
     @property
     def dense(self) -> np.ndarray:
@@ -144,11 +139,6 @@ class WorkerPart:
 
 
 STATES: dict[tuple[str, int], WorkerPart] = {}  # of this process
-
-
-def for_wire(vector: np.ndarray) -> WireVector:
-    """The vector in the fewer bytes."""
-    return thin(vector, SPARSE_SHARE)
 
 
 @cache
@@ -222,7 +212,7 @@ def facts_of(job: Job, part: int, data: Any) -> Facts:
     )
 
 
-def step(job: Job, order: Order, data: Any, w: WireVector) -> Answer | Missing:
+def step(job: Job, order: Order, data: Any, w: CompactVector) -> Answer | Missing:
     """One step of a part."""
     state = STATES.get((job.run, order.part))
     if state is not None and state.answer is not None and state.version == order.version:
@@ -271,9 +261,9 @@ def obey(state: WorkerPart, job: Job, order: Order, w: np.ndarray, fresh: bool) 
         fresh,
         problem.objective(w, found, 0.0),
         problem.objective(w, ceilings if problem.bounded else found, 0.0),
-        Point(b, for_wire(-v)),
-        Point(gain, for_wire(-u)),
-        Point(cut.offset, for_wire(-cut.vector)),
+        Point(b, compact(-v)),
+        Point(gain, compact(-u)),
+        Point(cut.offset, compact(-cut.vector)),
         exact * problem.n_blocks + inner.dual.oracle_calls,
         len(current),
         seconds,

@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.problem.bounds import Bounds
-from maxmargin.problem.plane import Support
+from maxmargin.problem.plane import CompactVector, Support, compact, with_zeros
 from maxmargin.problem.problem import Problem
 
 AUTO = "auto"
@@ -215,7 +215,7 @@ class Best:
     primal: float = math.inf
     seen: float = math.inf
     dual: float = -math.inf
-    w: np.ndarray | None = None
+    kept: CompactVector | None = None  # the weights
     ceilings: np.ndarray | None = None  # of the slacks at w
     support: Support | None = None
     gap: float = math.inf
@@ -224,6 +224,11 @@ class Best:
     tol: float = math.nan
     goal: float = math.nan
     wants_zero: bool = False  # P(0) must be known: a primal may be near to it
+
+    @property
+    def w(self) -> np.ndarray | None:
+        """The weights as an array: each call makes one if they are sparse."""
+        return None if self.kept is None else with_zeros(self.kept)
 
     def aim_at(self, primal: float, dual: float) -> tuple[float, float]:
         """The gap to be proven with these bounds, and the one at which training ends."""
@@ -247,7 +252,7 @@ class Best:
         self.last_gap = gap_between(bounds.primal, bounds.dual, self.problem.total)
         # While nothing bounds the primal (hinge="sum" has such points) the last w is as good as any.
         if bounds.primal < self.primal or math.isinf(self.primal):
-            self.primal, self.w, self.ceilings = bounds.primal, w, bounds.ceilings
+            self.primal, self.kept, self.ceilings = bounds.primal, compact(w), bounds.ceilings
         if bounds.dual > self.dual or self.support is None:
             self.dual, self.support = bounds.dual, support
         mean = self.problem.regularizer.mean
@@ -261,12 +266,12 @@ class Best:
 
     def return_instead(self, w: np.ndarray, bounds: Bounds) -> None:
         """These weights are wanted, with a primal of their own."""
-        self.w, self.primal, self.ceilings = w, bounds.primal, bounds.ceilings
+        self.kept, self.primal, self.ceilings = compact(w), bounds.primal, bounds.ceilings
         self._measure()
 
     def guess(self, w: np.ndarray, support: Support, dual: float, primal: float) -> None:
         """A point of which no exact pass was made."""
-        self.w, self.support, self.dual, self.primal = w, support, dual, primal
+        self.kept, self.support, self.dual, self.primal = compact(w), support, dual, primal
         self._measure()
 
     def _measure(self) -> None:
