@@ -117,7 +117,7 @@ def ended(run: Run, state: Any, callbacks: Sequence[Callback]) -> Result:
     run.save(state)
     ceilings = run.best.ceilings
     if problem.checked and ceilings is not None and run.status is not Status.INTERRUPTED:
-        problem.check_ceilings(run.best.w, ceilings)  # type: ignore[arg-type]
+        problem.check_ceilings(run.best.w, ceilings)
     if run.proven:
         run.settle(run.best.tol)
         for callback in callbacks:
@@ -210,7 +210,6 @@ class Run:
         self.oracle_calls += self.problem.n_blocks if given is None else 0
         best, self.certified = self.best, self.steps
         best.take(w, support, bounds)
-        del w  # as long as what the solver makes next
         if bounds.overflowed or (math.isinf(bounds.primal) and not self.problem.summed):
             self.status = Status.NUMERICAL
         if best.wants_zero and self.status is None and self.problem.open_stream is None:
@@ -221,6 +220,8 @@ class Run:
             more = max(self.passes, WISHED_PASSES) if math.isinf(best.polish) else POLISH_PASSES
             self.polish_until = self.passes + more
         if best.gap > best.goal:
+            del w  # the solver may make vectors as long
+            best.go_on()
             self.solver.learn(self.problem, state, bounds.slacks)
             if report is not None:
                 # The estimate was too hopeful by this factor: wait until it says enough.
@@ -248,8 +249,7 @@ class Run:
         if self.keeper is None or not (due or self.seconds - self.saved >= self.keeper.every):
             return
         at = self.solver.snapshot(self.problem, state)
-        best = self.best.w
-        at = at if best is None else replace(at, w=best)
+        at = at if self.best.kept is None else replace(at, w=self.best.w)
         self.keeper.save(Saved(at, self.oracle_calls, self.seconds))
         self.saved = self.seconds
 
@@ -372,8 +372,7 @@ class Run:
     def finish(self, reduced_gap: float | None) -> Result:
         """The certificate of the best point."""
         best = self.best
-        w = best.w
-        if w is None or best.support is None:
+        if best.kept is None or best.support is None:
             raise ValueError(
                 "no point with a finite objective was found: C, sample_weight, the costs or X are too large "
                 "for double precision; scale them down"
@@ -389,7 +388,7 @@ class Run:
             reduced_gap=reduced_gap,
         )
         return Result(
-            w,
+            best.w,
             best.support,
             certificate,
             self.history,

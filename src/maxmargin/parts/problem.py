@@ -224,6 +224,10 @@ class StoredProblem(StreamedProblem):
         self.files: Any = whole.files
         return whole
 
+    def forget_plane(self) -> None:
+        if self.whole is not None:
+            self.whole._plane = None
+
     def release(self) -> None:
         """From now on they come in parts."""
         self.whole = self.files = None

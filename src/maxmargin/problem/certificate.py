@@ -226,9 +226,15 @@ class Best:
     wants_zero: bool = False  # P(0) must be known: a primal may be near to it
 
     @property
-    def w(self) -> np.ndarray | None:
-        """The weights as an array: each call makes one if they are sparse."""
+    def w(self) -> Any:
+        """The weights as an array, or None: each call makes one if they are sparse."""
         return None if self.kept is None else with_zeros(self.kept)
+
+    def go_on(self) -> None:
+        """Keep the weights in the fewer bytes, and no plane, while training goes on."""
+        self.problem.forget_plane()
+        if isinstance(self.kept, np.ndarray):
+            self.kept = compact(self.kept)
 
     def aim_at(self, primal: float, dual: float) -> tuple[float, float]:
         """The gap to be proven with these bounds, and the one at which training ends."""
@@ -252,7 +258,7 @@ class Best:
         self.last_gap = gap_between(bounds.primal, bounds.dual, self.problem.total)
         # While nothing bounds the primal (hinge="sum" has such points) the last w is as good as any.
         if bounds.primal < self.primal or math.isinf(self.primal):
-            self.primal, self.kept, self.ceilings = bounds.primal, compact(w), bounds.ceilings
+            self.primal, self.kept, self.ceilings = bounds.primal, w, bounds.ceilings
         if bounds.dual > self.dual or self.support is None:
             self.dual, self.support = bounds.dual, support
         mean = self.problem.regularizer.mean
@@ -266,12 +272,12 @@ class Best:
 
     def return_instead(self, w: np.ndarray, bounds: Bounds) -> None:
         """These weights are wanted, with a primal of their own."""
-        self.kept, self.primal, self.ceilings = compact(w), bounds.primal, bounds.ceilings
+        self.kept, self.primal, self.ceilings = w, bounds.primal, bounds.ceilings
         self._measure()
 
     def guess(self, w: np.ndarray, support: Support, dual: float, primal: float) -> None:
         """A point of which no exact pass was made."""
-        self.kept, self.support, self.dual, self.primal = compact(w), support, dual, primal
+        self.kept, self.support, self.dual, self.primal = w, support, dual, primal
         self._measure()
 
     def _measure(self) -> None:

@@ -28,15 +28,7 @@ from maxmargin.data.mapped import MappedParts
 from maxmargin.formulation import Formulation
 from maxmargin.models.examples import Examples
 from maxmargin.problem.bounds import Bounds
-from maxmargin.problem.plane import (
-    CompactVector,
-    Cut,
-    FrozenPlane,
-    Plane,
-    Support,
-    compact,
-    with_zeros,
-)
+from maxmargin.problem.plane import Cut, FrozenPlane, Plane, Support
 from maxmargin.problem.regularizer import SquaredNorm
 
 ZERO_SUM = 1e-10  # of sum a |psi_j|: a sum of a psi_j below this is zero
@@ -64,7 +56,7 @@ class Problem:
     # Where the examples are never in memory all at once: see ``parts``.
     open_stream: Any = None
     first_part: Any = None
-    _plane: tuple[Support, float, CompactVector] | None = None  # of the last support asked for
+    _plane: tuple[Support, tuple[float, np.ndarray]] | None = None  # of the last support asked for
 
     def __init__(
         self,
@@ -249,7 +241,7 @@ class Problem:
         )
         if both is None:
             return None
-        self._plane = support, both[1][0], compact(both[1][1])
+        self._plane = support, both[1]
         return both[0]
 
     def checked_slacks(
@@ -312,11 +304,13 @@ class Problem:
         Those of the last support are kept: who asks for advice asks for what was just certified.
         """
         if self._plane is None or self._plane[0] is not support:
-            self._plane = None  # before the next is made: it may be as long as w
-            offset, vector = self._sum(support)
-            self._plane = support, offset, compact(vector)
-            return offset, vector
-        return self._plane[1], with_zeros(self._plane[2])
+            self._plane = None  # before the next is made: it is as long as w
+            self._plane = support, self._sum(support)
+        return self._plane[1]
+
+    def forget_plane(self) -> None:
+        """Let go of the plane of the last support: nobody asks for it while training goes on."""
+        self._plane = None
 
     def _sum(self, support: Support) -> tuple[float, np.ndarray]:
         if not self.feasible(support):
