@@ -141,7 +141,7 @@ def simulate(
             "examples": len(Y),
             "bytes_to_part": pool.to_workers / n / n_parts,
             "bytes_from_part": pool.from_workers / n / n_parts,
-            "bundle_bytes": rounds.bundle.vectors.nbytes + rounds.bundle.gram.nbytes,
+            "bundle_bytes": bytes_of(rounds.bundle),
             "mixing_seconds": sum(mixing) / n,
             "round_seconds": (time.process_time() - began) / n,
         }
@@ -151,6 +151,16 @@ def simulate(
 def named(watch: Timing) -> dict[str, Any]:
     """Rounds to each gap; 0 where it was not reached."""
     return {f"rounds_{gap:g}": reached for gap, reached in watch.reached.items()}
+
+
+def bytes_of(bundle: Bundle) -> int:
+    """Bytes of the points that the driver keeps and of their inner products."""
+    arrays = [
+        array
+        for vector in bundle.vectors
+        for array in ([vector] if isinstance(vector, np.ndarray) else [vector.data, vector.indices])
+    ]
+    return sum(array.nbytes for array in [*arrays, bundle.gram])
 
 
 def timed(bundle: Bundle) -> list[float]:

@@ -121,15 +121,14 @@ def ended(run: Run, state: Any, callbacks: Sequence[Callback]) -> Result:
         run.estimate(state)
     elif run.certified != run.steps:
         run.conclude(state)
-    if run.best.w is None or run.best.support is None:
+    if run.best.kept is None or run.best.support is None:
         run.status = run.best.fall_back() or run.status
-        run.oracle_calls += problem.n_blocks
+        run.budget.oracle_calls += problem.n_blocks
         run.history.rows[-1] |= run.known()
     run.save(state)
-    w, ceilings = run.best.w, run.best.ceilings
+    ceilings = run.best.ceilings
     if problem.checked and ceilings is not None and run.status is not Status.INTERRUPTED:
-        assert w is not None
-        problem.check_ceilings(w, ceilings)
+        problem.check_ceilings(run.best.w, ceilings)
     if run.proven:
         run.settle(run.best.tol)
         run.look_at_rounding()
@@ -208,6 +207,8 @@ class Run:
             )
             self.budget.polish_until = self.budget.passes + more
         if best.computed_gap > best.goal:
+            del w  # the solver may make vectors as long
+            best.go_on()
             self.solver.learn(self.problem, state, bounds.slacks)
             if report is not None:
                 # The estimate was too hopeful by this factor: wait until it says enough.
@@ -261,7 +262,7 @@ class Run:
         ):
             return
         at = self.solver.snapshot(self.problem, state)
-        at = at if self.best.w is None else replace(at, w=self.best.w)
+        at = at if self.best.kept is None else replace(at, w=self.best.w)
         self.keeper.save(Saved(at, self.budget.oracle_calls, self.budget.seconds))
         self.saved = self.budget.seconds
 
@@ -366,7 +367,7 @@ class Run:
 
         If a point has one already and the time is up, the time limit ends this exact pass as well.
         """
-        late = self.status is Status.TIME_LIMIT and self.best.w is not None
+        late = self.status is Status.TIME_LIMIT and self.best.kept is not None
         with suppress(TimeUp), deadline(self.budget.rest if late else math.inf):
             self.certify(state, None)
         if not self.history.rows:  # interrupted in the first step
@@ -386,7 +387,7 @@ class Run:
     def finish(self, reduced_gap: float | None) -> Result:
         """The certificate of the best point."""
         best = self.best
-        if best.w is None or best.support is None:
+        if best.kept is None or best.support is None:
             raise ValueError(
                 "no point with a finite objective was found: C, sample_weight, the costs or X are too large "
                 "for double precision; scale them down"

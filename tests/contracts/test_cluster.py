@@ -98,6 +98,14 @@ def test_two_and_four_parts_have_the_optimum_of_one_process(name, client):
         assert svm.score(X, Y) > 0.5
 
 
+def test_small_data_bring_a_warning_that_one_machine_is_faster(client):
+    """The passes of all workers together take less time than what the rounds took to exchange."""
+    X, y = rows()
+    with pytest.warns(UserWarning, match="one machine is faster.*use svm.fit") as caught:
+        cluster.fit(mm.StructuralSVM(models.Multiclass()), divided(X, y, 2)[0], client)
+    assert any(one.filename == __file__ for one in caught)
+
+
 @pytest.mark.parametrize("C", [1e-3, 1e-2, 30.0])
 def test_the_tolerance_follows_the_objective_of_all_parts(C, client):
     X, y = rows()

@@ -1,9 +1,12 @@
 """Streams from disk and from iterables: one pass ends near the optimum, cyclic passes reach it."""
 
 import itertools
+import re
+import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import maxmargin as mm
 from helpers import assert_truthful, built_in, loss_units, multipliers_of, quietly, refusal
@@ -93,6 +96,53 @@ def test_outputs_that_no_longer_fit_go_to_a_file(name, seed, tmp_path, monkeypat
         assert after == pytest.approx(before, rel=1e-5, abs=1e-9)
     assert svm.certificate_.converged and len(left) <= 1  # else training ends with a full cache
     assert_truthful(case, svm)
+
+
+def counted_windows(monkeypatch):
+    """A list that grows with every window of examples that come and go."""
+    found, admit = [], PartState.admit
+    monkeypatch.setattr(
+        PartState, "admit", lambda *args, **more: found.append(1) or admit(*args, **more)
+    )
+    return found
+
+
+def test_a_warning_names_a_cache_that_holds_the_outputs(seed, tmp_path, monkeypatch):
+    X, Y = tagger(fresh(seed, 40))
+    data = shards_of(tmp_path, X, Y)
+    windows, svm = counted_windows(monkeypatch), mm.StructuralSVM(models.Chain(), C=0.01)
+
+    def fit(cache_bytes, **options):
+        windows.clear()
+        solver = solvers.Streaming(passes=None, cache_bytes=cache_bytes, **options)
+        return svm.set_params(solver=solver).fit(data.X, data.Y)
+
+    with pytest.warns(UserWarning, match="cache_bytes = 40000 does not hold.*at least") as caught:
+        fit(40_000)
+    assert windows
+    better = int(re.search(r"at least (\d+)", str(caught[0].message))[1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit(2 * better)
+        assert not windows
+        fit(40_000, keeps="examples")
+    assert windows
+
+
+@pytest.mark.parametrize("cache_bytes", [1, 10_000])
+def test_outputs_take_the_place_of_vectors_that_parts_would_need(
+    cache_bytes, seed, tmp_path, monkeypatch
+):
+    """With many weights a smaller cache in parts would take more memory and many times as long."""
+    rng = fresh(seed, 41)
+    X, Y = tagger(rng, n=60)
+    wide = [sp.csr_matrix(np.hstack([x, np.zeros((len(x), 5_000))])) for x in X]
+    windows, data = counted_windows(monkeypatch), shards_of(tmp_path, wide, Y)
+    solver = solvers.Streaming(passes=None, cache_bytes=cache_bytes)
+    svm = mm.StructuralSVM(models.Chain(), C=0.01, solver=solver).fit(data.X, data.Y)
+    assert svm.certificate_.converged and not windows
+    alone = mm.StructuralSVM(models.Chain(), C=0.01).fit(wide, Y).certificate_
+    assert svm.certificate_.dual <= alone.primal and alone.dual <= svm.certificate_.primal
 
 
 def test_outputs_alone_are_kept_where_that_was_asked_for(seed, tmp_path):

@@ -1,13 +1,18 @@
 """The driver's small problem, and steps that are asked for twice or in the wrong place."""
 
+import pickle
+import tracemalloc
+
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import maxmargin as mm
 from maxmargin import models
 from maxmargin.cluster import worker
 from maxmargin.cluster.bundle import Bundle, mixture
 from maxmargin.cluster.worker import CURRENT, FROZEN, Answer, Job, Missing, Order, Point
+from maxmargin.problem.plane import compact, with_zeros
 from maxmargin.problem.regularizer import Prior, SquaredNorm
 from maxmargin.solvers import Proximal
 
@@ -56,7 +61,7 @@ def test_what_a_part_is_at_does_not_change_when_it_is_mixed_or_lost(prior, seed)
             assert (pull is None) == (bundle.beta[part, 1] == 0)
         lost = version == 5
         q, found = bundle.q(), bundle.dual(bundle.q())
-        current = {k: bundle.vectors[k * bundle.width].copy() for k in range(2)}
+        current = {k: with_zeros(bundle.vectors[k * bundle.width]) for k in range(2)}
         made = {k: answer(rng, version, fresh=lost and k == 0) for k in range(2)}
         made = {
             k: Answer(
@@ -69,7 +74,8 @@ def test_what_a_part_is_at_does_not_change_when_it_is_mixed_or_lost(prior, seed)
         bundle.receive(made)
         assert bundle.q() == pytest.approx(q) and bundle.dual(bundle.q()) == pytest.approx(found)
         assert bundle.frozen == (lost or (bundle.numbers[0, 1] == FROZEN and bundle.beta[0, 1] > 0))
-        expected = bundle.vectors @ np.stack([regularizer.image(v) for v in bundle.vectors]).T
+        vectors = np.stack([with_zeros(v) for v in bundle.vectors])
+        expected = vectors @ np.stack([regularizer.image(v) for v in vectors]).T
         used = np.flatnonzero(bundle.numbers.ravel() != -3)
         np.testing.assert_allclose(
             bundle.gram[np.ix_(used, used)], expected[np.ix_(used, used)], atol=1e-12
@@ -115,3 +121,49 @@ def test_a_step_is_made_once(monkeypatch, seed):
     finally:
         worker.forget("run")
     assert not worker.STATES
+
+
+def test_the_driver_keeps_sparse_points_sparse(seed):
+    """A million weights, of which each point has few: no table of dense rows, and no dense w on the wire."""
+    d, rng = 10**6, np.random.default_rng(seed)
+
+    def point():
+        q = np.zeros(d)
+        q[rng.integers(0, d, 50)] = rng.normal(size=50)
+        return Point(float(rng.random()), compact(q))
+
+    tracemalloc.start()
+    try:
+        bundle = Bundle(SquaredNorm(np.asarray), 2, d, older=30)
+        for version in range(1, 5):
+            for part in range(2):
+                bundle.order(part)
+            made = {
+                k: Answer(version, "", False, 0.0, 0.0, *(point() for _ in range(3)), 0, 0)
+                for k in range(2)
+            }
+            bundle.receive(made)
+            bundle.solve([0, 1], 1.0, np.zeros(d), 1e-10)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 20 * 8 * d  # the table was of 68 rows
+    assert len(pickle.dumps(compact(bundle.weights(1.0, np.zeros(d), bundle.q())))) < d
+
+
+def test_steps_keep_blas_to_the_threads_of_the_estimator(monkeypatch):
+    seen = []
+
+    def spy(*args):
+        seen.extend(own["num_threads"] for own in threadpool_info() if own["user_api"] == "blas")
+
+    monkeypatch.setattr(worker, "obey", spy)
+    svm = mm.StructuralSVM(models.Multiclass())
+    job = Job("run", svm, Proximal(), 2, 0)
+    worker.STATES["run", 0] = worker.WorkerPart(None)
+    try:
+        with threadpool_limits(2, user_api="blas"):
+            worker.step(job, Order(0, 1, {CURRENT: 1.0}, (), 2.0, 1e-3), None, np.zeros(3))
+    finally:
+        worker.forget("run")
+    assert set(seen) == {1}

@@ -4,6 +4,7 @@ import gzip
 import io
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from maxmargin.data.from_file import FORMATS, FileError, FromFile, Reading
 from maxmargin.data.read_file import read_file
 from maxmargin.data.templates import describe_columns
 from maxmargin.data.trees import ParseTree
-from maxmargin.data.write_file import WRITERS, write_file
+from maxmargin.data.write_file import WRITERS, write_file, write_shard_folder
 
 NUMBERS = st.floats(-1e9, 1e9, allow_subnormal=False) | st.sampled_from([0.0, 1.0, 0.1, 1e-300])
 WHOLE = st.integers(-(2**40), 2**40)
@@ -351,3 +352,21 @@ def test_an_empty_sequence_is_refused_by_formats_of_lines(format, tmp_path):
     empty = FromFile([np.zeros((0, 2)), np.ones((1, 2))], [[], ["a"]], Reading("npz", "tagging"))
     with pytest.raises(FileError, match="example 0 is an empty sequence"):
         write_file(empty, str(tmp_path / "out"), format)
+
+
+def test_shards_are_written_with_one_batch_in_memory(tmp_path):
+    """A batch of texts is larger than what is made of it: it is gone when the next one is read."""
+    alive = []
+
+    def batches():
+        last = None
+        for k in range(4):
+            alive.append(last is not None and last() is not None)
+            x = [[{f"word={k}": 1.0}, {"bias": 1.0}]]
+            read = FromFile(x, [["a", "b"]], Reading("conll", "tagging"))
+            last = weakref.ref(read)
+            yield read
+            del read
+
+    write_shard_folder(batches(), str(tmp_path / "shards"))
+    assert len(mm.data.open_shards(tmp_path / "shards")) == 4 and not any(alive)

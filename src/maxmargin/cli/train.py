@@ -123,7 +123,7 @@ def on_disk(given: Namespace, stack: ExitStack) -> FromFile:
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="maxmargin-"))) / "shards"
     try:
         # A shard is copied while it is written.
-        write_shard_folder(source, str(folder), max(SMALLEST_SHARD, given.memory // 4))
+        write_shard_folder(source, str(folder), max(SMALLEST_SHARD, given.memory // 16))
     except FileError as error:
         raise FileError(f"{given.data} cannot be trained on with --memory: {error}") from None
     data = open_shards(folder, verify=False)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from maxmargin.cluster.worker import CURRENT, FROZEN, Answer, Point
+from maxmargin.problem.plane import CompactVector, compact, inner, with_zeros
 from maxmargin.problem.regularizer import SquaredNorm
 from maxmargin.solvers.cut_state import solve_program
 
@@ -28,7 +29,11 @@ EMPTY = -3
 
 
 class Bundle:
-    """Points in a table: a row of slots for each part, of which the first two are where it is."""
+    """Points in a table: a row of slots for each part, of which the first two are where it is.
+
+    Vectors stay as they came, and many are sparse: the work on them grows with their entries, not with the
+    number of weights.
+    """
 
     def __init__(self, regularizer: SquaredNorm, n_parts: int, dimension: int, older: int):
         self.regularizer = regularizer
@@ -39,7 +44,9 @@ class Bundle:
         self.offsets: np.ndarray = np.zeros(self.numbers.shape)
         self.beta: np.ndarray = np.zeros(self.numbers.shape)
         self.beta[:, 0] = 1.0
-        self.vectors: np.ndarray = np.zeros((self.numbers.size, dimension))
+        self.dimension = dimension
+        self.vectors: list[CompactVector] = [compact(np.zeros(dimension))] * self.numbers.size
+        self.sums: dict[int, np.ndarray] = {}  # q of parts, where it was asked for since it changed
         self.gram: np.ndarray = np.zeros((self.numbers.size, self.numbers.size))
         self.mean: np.ndarray = (
             np.zeros(dimension) if regularizer.mean is None else regularizer.mean
@@ -65,10 +72,14 @@ class Bundle:
             self._measure(changed)
 
     def _measure(self, changed: list[int]) -> None:
-        """The inner products of vectors that have changed."""
-        images = np.stack([self.regularizer.image(self.vectors[row]) for row in changed])
-        self.gram[changed] = images @ self.vectors.T
-        self.gram[:, changed] = self.gram[changed].T
+        """Update the inner products of the vectors that have changed."""
+        images = np.zeros((self.dimension, len(changed)))
+        for column, row in enumerate(changed):
+            images[:, column] = self.regularizer.image(with_zeros(self.vectors[row]))
+        rows, used = np.array(changed), np.flatnonzero(self.numbers != EMPTY)
+        products = np.array([np.ravel(self.vectors[row] @ images) for row in used])
+        self.gram[np.ix_(used, rows)] = products
+        self.gram[np.ix_(rows, used)] = products.T
 
     def _lose(self, part: int) -> int:
         """The points held for a part are gone: what they were together stays, as one."""
@@ -90,13 +101,30 @@ class Bundle:
         """A point in a slot; returns its row in the table of vectors."""
         self.numbers[part, place], self.offsets[part, place] = number, point.offset
         row = part * self.width + place
-        self.vectors[row] = point.dense
+        self.vectors[row] = point.vector
+        self.sums.pop(part, None)
         return row
 
     def at(self, part: int) -> tuple[float, np.ndarray]:
         """b and q of a part."""
-        own = slice(part * self.width, (part + 1) * self.width)
-        return float(self.offsets[part] @ self.beta[part]), self.beta[part] @ self.vectors[own]
+        if part not in self.sums:
+            self.sums[part] = self._sum(part, self.beta[part])
+        return float(self.offsets[part] @ self.beta[part]), self.sums[part]
+
+    def _sum(self, part: int, shares: np.ndarray) -> np.ndarray:
+        """A mixture of the vectors of a part."""
+        total = np.zeros(self.dimension)
+        for place in np.flatnonzero(shares):
+            vector = self.vectors[part * self.width + place]
+            if isinstance(vector, np.ndarray):
+                total += shares[place] * vector
+            else:
+                total[vector.indices] += shares[place] * vector.data
+        return total
+
+    def slopes(self, rows: np.ndarray, w: np.ndarray) -> np.ndarray:
+        """<q, w> of some points."""
+        return np.array([inner(self.vectors[row], w) for row in rows])
 
     @property
     def frozen(self) -> bool:
@@ -107,6 +135,7 @@ class Bundle:
         """Do without the points that were lost."""
         for part in np.flatnonzero(self.numbers[:, 1] == FROZEN):
             self.numbers[part, 1], self.beta[part, 1] = EMPTY, 0.0
+            self.sums.pop(int(part), None)
             total = self.beta[part].sum()
             if total > 0:
                 self.beta[part] /= total
@@ -115,7 +144,10 @@ class Bundle:
 
     def q(self) -> np.ndarray:
         """q of all parts."""
-        return self.beta.ravel() @ self.vectors
+        total = np.zeros(self.dimension)
+        for part in range(len(self.beta)):
+            total += self.at(part)[1]
+        return total
 
     def dual(self, q: np.ndarray) -> float:
         """D."""
@@ -139,11 +171,12 @@ class Bundle:
         fixed = self.beta.copy()
         fixed[parts] = 0.0
         hessian = self.gram[np.ix_(rows, rows)] / (1 + k)
-        offsets = self.offsets.ravel()[rows] - self.vectors[rows] @ self.centre(k, z)
+        offsets = self.offsets.ravel()[rows] - self.slopes(rows, self.centre(k, z))
         offsets -= self.gram[rows] @ fixed.ravel() / (1 + k)
         groups = np.split(np.arange(len(rows)), ends)
         beta = mixture(hessian, offsets, self.beta.reshape(-1)[rows], groups, tolerance)
         self.beta.reshape(-1)[rows] = beta
+        self.sums.clear()
 
     def order(self, part: int) -> tuple[dict[int, float], tuple[int, ...], np.ndarray | None]:
         """What a worker is to mix and to keep, and q of the part where a lost point has a share in it.
@@ -170,7 +203,8 @@ class Bundle:
         """The mixture of a part's points in the place of the current one."""
         first, own = part * self.width, slice(part * self.width, (part + 1) * self.width)
         self.offsets[part, 0] = shares @ self.offsets[part]
-        self.vectors[first] = shares @ self.vectors[own]
+        self.vectors[first] = compact(self._sum(part, shares))
+        self.sums.pop(part, None)
         row = shares @ self.gram[own]
         row[first] = shares @ row[own]
         self.gram[first], self.gram[:, first] = row, row

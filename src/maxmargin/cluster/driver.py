@@ -36,6 +36,7 @@ from maxmargin.cluster.worker import Answer, Facts, Job, Order
 from maxmargin.data.digest import digest_of
 from maxmargin.io.fields import FieldError, count, number, table
 from maxmargin.problem import Certificate, Status, Tolerance, gap_between
+from maxmargin.problem.plane import compact, inner
 from maxmargin.result import History
 from maxmargin.solvers.proximal import Proximal, ProximalTerm
 
@@ -68,6 +69,8 @@ class ClusterRounds(ProximalTerm):
     sent: dict[int, np.ndarray] = field(default_factory=dict)  # w of each part's step
     complete: int = 0  # the last round that all parts have answered
     oracle_calls: int = 0
+    pass_seconds: float = 0.0  # of the workers' passes, all parts together
+    round_seconds: float = 0.0  # of the rounds of this run
     planes: int = 0
     primal: float = math.inf
     seen: float = math.inf
@@ -114,6 +117,7 @@ class ClusterRounds(ProximalTerm):
 
     def advance(self) -> None:
         """One round."""
+        began = time.perf_counter()
         self.round += 1
         solver, bundle = self.job.solver, self.bundle
         self.z = self.w + solver.momentum * (self.w - self.w_before)
@@ -127,6 +131,7 @@ class ClusterRounds(ProximalTerm):
             self._check(part, answer)
         bundle.receive(answers)
         self.oracle_calls += sum(answer.oracle_calls for answer in answers.values())
+        self.pass_seconds += sum(answer.seconds for answer in answers.values())
         self._measure(answers)
         known = math.isfinite(self.primal)
         missing = min(self.primal - self.bound, self.total) if known else math.inf
@@ -135,10 +140,11 @@ class ClusterRounds(ProximalTerm):
         self.w = bundle.weights(self.k, self.z, bundle.q())
         if gap_between(self.primal, self.bound, self.total) <= self.tol:
             bundle.thaw()  # what was lost has done its service
+        self.round_seconds += time.perf_counter() - began
 
     def _send(self) -> None:
         """A step for every part that is not at work."""
-        shared, stretch = self.pool.share(self.w), self.stretch
+        shared, stretch = self.pool.share(compact(self.w)), self.stretch
         for part in range(len(self.pool)):
             if part in self.pool.pending:
                 continue
@@ -164,8 +170,8 @@ class ClusterRounds(ProximalTerm):
         """Refuse points of a part, old or new, that contradict its risk: R_k(w) >= b - <w, q> for each."""
         points, rows = (answer.current, answer.proposal, answer.cut), self.bundle.slots(part)
         offsets = np.append(self.bundle.offsets.ravel()[rows], [p.offset for p in points])
-        vectors = np.vstack([self.bundle.vectors[rows], *(p.dense for p in points)])
-        slopes = vectors @ self.sent[part]
+        w = self.sent[part]
+        slopes = np.append(self.bundle.slopes(rows, w), [inner(p.vector, w) for p in points])
         noise = BOUND_ROUNDING * (np.abs(offsets) + np.abs(slopes) + self.facts[part].total)
         if (offsets - slopes > answer.risk + noise).any():
             raise PartError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -24,7 +25,7 @@ from maxmargin.cluster.source import (
     paths_in,
     stacked_parts,
 )
-from maxmargin.cluster.worker import Facts, Job, collected, confirm, prove, start
+from maxmargin.cluster.worker import Facts, Job, collected, confirm, prove, start, threads_of_blas
 from maxmargin.data.arrays import FLAG, POSITIVE, whole
 from maxmargin.data.file_parquet import Columns
 from maxmargin.estimators.advice import warn_not_converged, warn_user
@@ -105,7 +106,7 @@ def fit(
     columns = Columns(label or "", weight or "", sequence or "")
     parts = parts_of(source, n_parts, len(client.nthreads()), columns)
     pool = Pool(client, parts, retries, patience)
-    with notified(svm, callbacks):
+    with notified(svm, callbacks), threads_of_blas(svm):
         try:
             with connected():
                 older = older or usual_older(len(pool))
@@ -117,7 +118,18 @@ def fit(
                 supports = finish(rounds, collect)
         finally:
             pool.close()
-        return adopt_result(svm, rounds, supports)
+        adopt_result(svm, rounds, supports)
+    if rounds.pass_seconds < rounds.round_seconds:
+        warnings.warn(slower_than_one(rounds), stacklevel=2)
+    return svm
+
+
+def slower_than_one(rounds: ClusterRounds) -> str:
+    """The warning for data so small that one machine makes all passes in less time than the rounds took."""
+    return (
+        f"one machine is faster if it can hold the data: all passes of the workers took "
+        f"{rounds.pass_seconds:.2g} s together, the rounds {rounds.round_seconds:.2g} s; use svm.fit"
+    )
 
 
 def usual_older(n_parts: int) -> int:

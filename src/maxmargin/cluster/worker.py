@@ -20,19 +20,23 @@ from __future__ import annotations
 
 import copy
 import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+from threadpoolctl import ThreadpoolController
 
 from maxmargin.cluster.source import ShardPart, read_part
 from maxmargin.data.memory import laid_out
 from maxmargin.estimators.base import Given
 from maxmargin.problem import Problem, Support
-from maxmargin.problem.plane import joined_points
+from maxmargin.problem.plane import CompactVector, compact, joined_points, with_zeros
 from maxmargin.problem.regularizer import Prior, SquaredNorm
-from maxmargin.solvers.cut_state import slim, thin, unslim
+from maxmargin.solvers.cut_state import slim, unslim
 from maxmargin.solvers.proximal import PROBED, Proximal
 
 CURRENT, FROZEN = -1, -2  # numbers of the point that a part is at, and of one that was lost
@@ -68,13 +72,12 @@ class Point:
     """b and q of a dual point; the vector is sparse where that is shorter."""
 
     offset: float
-    vector: np.ndarray | sp.csr_matrix
+    vector: CompactVector
 
     @property
     def dense(self) -> np.ndarray:
         """q as an array."""
-        q = self.vector
-        return q if isinstance(q, np.ndarray) else q.toarray().ravel()
+        return with_zeros(self.vector)
 
     @property
     def finite(self) -> bool:
@@ -104,6 +107,7 @@ class Answer:
     cut: Point
     oracle_calls: int
     planes: int
+    seconds: float = 0.0  # of its passes over the part
 
 
 @dataclass(frozen=True)
@@ -137,6 +141,19 @@ class WorkerPart:
 STATES: dict[tuple[str, int], WorkerPart] = {}  # of this process
 
 
+@cache
+def blas() -> ThreadpoolController:
+    """The libraries of this process that have threads of their own; to find them takes milliseconds."""
+    return ThreadpoolController()
+
+
+@contextmanager
+def threads_of_blas(svm: Any) -> Iterator[None]:
+    """Let BLAS use as many threads as the estimator asks for (``n_jobs``), and no more."""
+    with blas().limit(limits=svm._jobs(), user_api="blas"):
+        yield
+
+
 def here() -> str:
     """The address of this worker; empty where there is none, in a process of its own."""
     from distributed import get_worker
@@ -165,7 +182,13 @@ def opened_part(job: Job, part: int, data: Any) -> WorkerPart:
 
 
 def start(job: Job, part: int, data: Any) -> Facts:
-    """Open a part; what it is like."""
+    """Open a part; return its facts."""
+    with threads_of_blas(job.svm):
+        return facts_of(job, part, data)
+
+
+def facts_of(job: Job, part: int, data: Any) -> Facts:
+    """Open a part and probe it."""
     problem = opened_part(job, part, data).problem
     kernelised = problem.examples.kernelised
     facts = Facts(
@@ -189,7 +212,7 @@ def start(job: Job, part: int, data: Any) -> Facts:
     )
 
 
-def step(job: Job, order: Order, data: Any, w: np.ndarray) -> Answer | Missing:
+def step(job: Job, order: Order, data: Any, w: CompactVector) -> Answer | Missing:
     """One step of a part."""
     state = STATES.get((job.run, order.part))
     if state is not None and state.answer is not None and state.version == order.version:
@@ -200,7 +223,8 @@ def step(job: Job, order: Order, data: Any, w: np.ndarray) -> Answer | Missing:
             return Missing(here())
         state = opened_part(job, order.part, data)
     assert state is not None
-    answer = obey(state, job, order, laid_out(w, np.float64), fresh)  # messages are not aligned
+    with threads_of_blas(job.svm):  # messages are not aligned
+        answer = obey(state, job, order, laid_out(with_zeros(w), np.float64), fresh)
     state.version, state.answer = order.version, answer
     return answer
 
@@ -217,17 +241,19 @@ def obey(state: WorkerPart, job: Job, order: Order, w: np.ndarray, fresh: bool) 
         local, order.tol, rng, mixture if points else None, k=0.0, precision="double"
     )
     current = inner.dual.support()  # what several points share is added up
+    began = time.perf_counter()
     cut = problem.cut(w)
     found, ceilings = problem.checked_slacks(w, current, cut.slacks)
     for _ in range(job.passes):
         job.solver.round(local, inner, local.active)
+    seconds = time.perf_counter() - began
     proposal = inner.dual.support()
     gain, u = problem.plane(proposal)
     vertex = Support(np.arange(problem.n_blocks), problem.mass, slim(cut.outputs))
     numbers = CURRENT, 2 * order.version, 2 * order.version + 1
-    fresh_points = zip(numbers, (slimmed(current), slimmed(proposal), vertex), strict=True)
-    state.points = {number: points[number] for number in order.keep if number in points}
-    state.points |= dict(fresh_points)
+    made = zip(numbers, (slimmed(current), slimmed(proposal), vertex), strict=True)
+    kept = {number: points[number] for number in order.keep if number in points}
+    state.points = kept | dict(made)
     exact = 1 if problem.exact else 2
     return Answer(
         order.version,
@@ -235,11 +261,12 @@ def obey(state: WorkerPart, job: Job, order: Order, w: np.ndarray, fresh: bool) 
         fresh,
         problem.objective(w, found, 0.0),
         problem.objective(w, ceilings if problem.bounded else found, 0.0),
-        Point(b, thin(-v)),
-        Point(gain, thin(-u)),
-        Point(cut.offset, thin(-cut.vector)),
+        Point(b, compact(-v)),
+        Point(gain, compact(-u)),
+        Point(cut.offset, compact(-cut.vector)),
         exact * problem.n_blocks + inner.dual.oracle_calls,
         len(current),
+        seconds,
     )
 
 

@@ -19,7 +19,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import chain, pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -207,20 +207,26 @@ def write_shard_folder(batches: Batches, path: str, shard_bytes: int = SHARD_BYT
     if path == STANDARD_INPUT:
         raise FileError("shards are a folder, not standard output")
     walk = iter(batches)
-    first = next(walk)
-    kind = kind_of_examples(first)
+    waiting = [next(walk)]  # nothing else may hold a batch: it is larger than what is made of it
+    kind = kind_of_examples(waiting[0])
     numbers = Numbers(sequences=kind == "sequences")
     with ShardWriter(path, kind, shard_bytes, grow=kind != "trees") as writer:
-        for read in chain([first], walk):
-            X, Y = read.X, read.Y
-            if kind == "rows":
-                X, Y = numbers.rows(read), np.asarray(single_labels(read))
-            elif kind == "sequences":
-                X = numbers.sequences(read)
-            for item in chunks_of(X, Y, kind):
-                writer.add(*item)
+        while waiting:
+            add_batch(writer, numbers, kind, waiting.pop())
+            waiting.extend(islice(walk, 1))
         if numbers.encoder is not None:
             writer.attributes = columns_state(numbers.encoder)
+
+
+def add_batch(writer: ShardWriter, numbers: Numbers, kind: str, read: FromFile) -> None:
+    """Add the examples of a batch of a file to a folder of shards."""
+    X, Y = read.X, read.Y
+    if kind == "rows":
+        X, Y = numbers.rows(read), np.asarray(single_labels(read))
+    elif kind == "sequences":
+        X = numbers.sequences(read)
+    for item in chunks_of(X, Y, kind):
+        writer.add(*item)
 
 
 WRITERS: dict[str, Callable[[Batches], Iterator[bytes]]] = {

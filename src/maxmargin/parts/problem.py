@@ -18,7 +18,14 @@ import numpy as np
 from maxmargin.data.scratch import RUN
 from maxmargin.models.protocol import Model
 from maxmargin.models.python import bind_model
-from maxmargin.parts.source import NO_EXAMPLES, Chunks, Part, Stored, stacked_examples
+from maxmargin.parts.source import (
+    NO_EXAMPLES,
+    Chunks,
+    Part,
+    Stored,
+    stacked_examples,
+    warn_of_parts,
+)
 from maxmargin.parts.state import PartState, StoredState
 from maxmargin.problem import Formulation, Problem, Support, make_regularizer
 from maxmargin.problem.plane import FrozenPlane
@@ -29,6 +36,9 @@ from maxmargin.solvers.streaming import CHUNKS, StreamState
 
 # Of the budget, at most, for what all examples take without their features and outputs.
 MOST_BOUND = 0.6
+# Vectors as long as w that only a state of parts holds: the plane of the examples that are gone, its w, the
+# plane of a window, and the core's copy of it. Outputs of all examples may take their place.
+PART_VECTORS = 4
 NO_FREE_WEIGHTS = (
     "a stream: weights without a regulariser (an infinite scale of prior, penalized_intercept=False) have "
     "a dual bound only where sum a psi = 0 over all examples at once; give a large scale, or all examples "
@@ -214,9 +224,18 @@ class StoredProblem(StreamedProblem):
         self.files: Any = whole.files
         return whole
 
+    def forget_plane(self) -> None:
+        if self.whole is not None:
+            self.whole._plane = None
+
     def release(self) -> None:
         """From now on they come in parts."""
         self.whole = self.files = None
+
+    @property
+    def spared(self) -> int:
+        """Bytes that a state of outputs takes less than one of parts, for vectors as long as w."""
+        return PART_VECTORS * 8 * self.dimension
 
     def open_stream(self, solver: Streaming, *args: Any) -> StreamState:
         if solver.keeps == "outputs" and self.summed:
@@ -224,7 +243,7 @@ class StoredProblem(StreamedProblem):
                 'Streaming: keeps="outputs" is for hinge="max"; with hinge="sum" solver="sdcd" keeps '
                 "all outputs in memory, and reads the features in the shards"
             )
-        needed = int(self.source.bound_bytes / MOST_BOUND)
+        needed = max(1, int(self.source.bound_bytes / MOST_BOUND) - self.spared)
         if solver.keeps == "outputs" and needed > solver.cache_bytes:
             raise ValueError(
                 f'Streaming: keeps="outputs" needs at least {needed} cache_bytes for these data, got '
@@ -233,6 +252,8 @@ class StoredProblem(StreamedProblem):
         repeated = solver.keeps == "auto" and solver.passes is None and not self.summed
         if needed <= solver.cache_bytes and (repeated or solver.keeps == "outputs"):
             return StoredState(self, solver, *args)
+        if repeated:
+            warn_of_parts(solver.cache_bytes, needed)
         return PartState(self, solver, *args)
 
 

@@ -13,6 +13,7 @@ Dense rows with many zeros become CSR; of CSR rows whose values are all one only
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
@@ -235,6 +236,15 @@ class Read:
 def each(chunks: Iterable[Any], function: Callable[[Any], Any]) -> Iterable[Any]:
     """Chunks after a function; those of an iterator once, as they come."""
     return map(function, chunks) if isinstance(chunks, Iterator) else Read(chunks, function)
+
+
+def warn_of_parts(cache_bytes: int, better: int) -> None:
+    """Say that the cache is so small that examples come and go, and which size would do."""
+    warnings.warn(
+        f"Streaming: cache_bytes = {cache_bytes} does not hold the outputs of all examples: they come in "
+        f"parts, which takes longer; give at least {better}, or keeps='examples' to leave it at that",
+        stacklevel=3,
+    )
 
 
 class Stored:

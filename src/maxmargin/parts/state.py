@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.data.scratch import PlaneFile
-from maxmargin.parts.source import Layout, Part, keep_only
+from maxmargin.parts.source import Layout, Part, keep_only, warn_of_parts
 from maxmargin.problem import Formulation, Problem, Support
 from maxmargin.problem.plane import FrozenPlane
 from maxmargin.problem.regularizer import SquaredNorm
@@ -344,7 +344,7 @@ class StoredState(PartState):
         self, problem: Any, solver: Streaming, cache: Any, tol: float, rng: Any, warm: Any
     ):
         super().__init__(problem, solver, cache, tol, rng, None)
-        source, budget = problem.source, solver.cache_bytes
+        source, budget = problem.source, solver.cache_bytes + problem.spared
         whole = problem.bind_all()
         inner = self.cache.open(whole, self.goal, rng, warm, lean=True)
         self.k, inner.most_bytes = inner.k, (budget - source.bound_bytes) // TWICE
@@ -374,6 +374,7 @@ class StoredState(PartState):
     def is_full(self) -> bool:
         if not self.bound:
             return super().is_full()
+        warn_of_parts(self.budget, 2 * self.budget)
         self._leave(StreamState.solution(self)[1])
         return False
 

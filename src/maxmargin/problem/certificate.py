@@ -35,7 +35,13 @@ from typing import Any
 import numpy as np
 
 from maxmargin.problem.bounds import Bounds
-from maxmargin.problem.plane import DISTRIBUTIONS, Support
+from maxmargin.problem.plane import (
+    DISTRIBUTIONS,
+    CompactVector,
+    Support,
+    compact,
+    with_zeros,
+)
 from maxmargin.problem.problem import Problem
 
 AUTO = "auto"
@@ -241,7 +247,7 @@ class Best:
     below: float = 0.0
     highest: float = math.inf  # primal + above
     lowest: float = -math.inf  # dual - below
-    w: np.ndarray | None = None
+    kept: CompactVector | None = None  # the weights
     ceilings: np.ndarray | None = None  # of the slacks at w
     support: Support | None = None
     gap: float = math.inf
@@ -251,6 +257,17 @@ class Best:
     tol: float = math.nan
     goal: float = math.nan
     wants_zero: bool = False  # P(0) must be known: a primal may be near to it
+
+    @property
+    def w(self) -> Any:
+        """The weights as an array, or None: each call makes one if they are sparse."""
+        return None if self.kept is None else with_zeros(self.kept)
+
+    def go_on(self) -> None:
+        """Keep the weights in the fewer bytes, and no plane, while training goes on."""
+        self.problem.forget_plane()
+        if isinstance(self.kept, np.ndarray):
+            self.kept = compact(self.kept)
 
     def aim_at(self, primal: float, dual: float) -> tuple[float, float]:
         """The gap to be proven with these bounds, and the one at which training ends."""
@@ -276,7 +293,7 @@ class Best:
         better = bounds.primal + bounds.above < self.highest or math.isinf(self.highest)
         if better and all_finite(w):
             self.primal, self.above = bounds.primal, bounds.above
-            self.w, self.ceilings = w, bounds.ceilings
+            self.kept, self.ceilings = w, bounds.ceilings
         if bounds.dual - bounds.below > self.lowest and all_finite(support.multipliers):
             self.dual, self.below, self.support = bounds.dual, bounds.below, support
         mean = self.problem.regularizer.mean
@@ -288,7 +305,7 @@ class Best:
 
         That point is always finite. It is w = 0 or the mean of a prior, with all mass on the true outputs.
         """
-        lost, problem = self.w is None, self.problem
+        lost, problem = self.kept is None, self.problem
         w = np.array(problem.regularizer.law(np.zeros(problem.dimension)))
         support = Support(np.arange(problem.n_blocks), problem.mass, w, kind=DISTRIBUTIONS)
         if not problem.formulation.soft:
@@ -304,7 +321,7 @@ class Best:
 
     def return_instead(self, w: np.ndarray, bounds: Bounds) -> None:
         """These weights are wanted, with a primal of their own."""
-        self.w, self.primal, self.above = w, bounds.primal, bounds.above
+        self.kept, self.primal, self.above = w, bounds.primal, bounds.above
         self.ceilings = bounds.ceilings
         self._measure()
 
@@ -312,7 +329,7 @@ class Best:
         """A point of which no exact pass was made; it is not taken if it is not finite."""
         if not (all_finite(w) and all_finite(support.multipliers)):
             return
-        self.w, self.support, self.dual, self.primal = w, support, dual, primal
+        self.kept, self.support, self.dual, self.primal = w, support, dual, primal
         self.above = self.below = 0.0
         self._measure()
 

@@ -8,14 +8,48 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
 
 from maxmargin.data.mapped import ranges
 
 # kinds of dual points
 PLANES, MARGINALS, DISTRIBUTIONS = "planes", "marginals", "distributions"
+
+CompactVector: TypeAlias = np.ndarray | sp.csr_matrix
+# An entry of a sparse vector takes 12 bytes, one of an array 8. Above this share of entries that are not zero
+# an array is the smaller of the two.
+SPARSE_SHARE = 2 / 3
+MOST_PLACES = 2**31 - 1  # of a vector whose places are numbers of 32 bits
+
+
+def thin(vector: np.ndarray, share: float = 0.25) -> CompactVector:
+    """The vector by its entries if at most this share of them is not zero.
+
+    Late cuts hold the few mistakes that are left.
+    """
+    if len(vector) > MOST_PLACES or np.count_nonzero(vector) > share * len(vector):
+        return vector
+    index = np.flatnonzero(vector).astype(np.int32)
+    ends = np.array([0, len(index)], dtype=np.int32)
+    return sp.csr_matrix((vector[index], index, ends), shape=(1, len(vector)))
+
+
+def with_zeros(vector: CompactVector) -> np.ndarray:
+    """The vector as an array."""
+    return vector if isinstance(vector, np.ndarray) else vector.toarray().ravel()
+
+
+def inner(vector: CompactVector, dense: np.ndarray) -> float:
+    """<vector, dense>."""
+    return float(vector @ dense) if isinstance(vector, np.ndarray) else float((vector @ dense)[0])
+
+
+def compact(vector: np.ndarray) -> CompactVector:
+    """The vector in the fewer bytes."""
+    return thin(vector, SPARSE_SHARE)
 
 
 @dataclass(frozen=True)

@@ -327,6 +327,10 @@ class Problem:
             self._plane = support, self._sum(support)
         return self._plane[1]
 
+    def forget_plane(self) -> None:
+        """Let go of the plane of the last support: nobody asks for it while training goes on."""
+        self._plane = None
+
     def _sum(self, support: Support) -> tuple[float, np.ndarray]:
         if not self.feasible(support):
             return -np.inf, np.zeros(self.dimension)

@@ -14,31 +14,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from maxmargin._core import core
 from maxmargin.problem import Problem, Support
-from maxmargin.problem.plane import Cut, joined_points
+from maxmargin.problem.plane import CompactVector, Cut, inner, joined_points, thin
 from maxmargin.problem.regularizer import Prior
 from maxmargin.solvers.box_state import BoxState, open_box
 from maxmargin.solvers.dual_state import open_state, unpriored
 
 QP_STEPS = 100_000  # of the inner quadratic program, at most: budgets are looked at between rounds
 MOST_UNMERGED = 20  # cuts of the line search that are not yet merged into one
-
-
-def thin(vector: np.ndarray) -> np.ndarray | sp.csr_matrix:
-    """The vector by its entries where these are few: late cuts hold the few mistakes that are left."""
-    if np.count_nonzero(vector) > len(vector) / 4:
-        return vector
-    index = np.flatnonzero(vector).astype(np.int32)
-    ends = np.array([0, len(index)], dtype=np.int32)
-    return sp.csr_matrix((vector[index], index, ends), shape=(1, len(vector)))
-
-
-def inner(vector: np.ndarray | sp.csr_matrix, dense: np.ndarray) -> float:
-    """<vector, dense>."""
-    return float(vector @ dense) if isinstance(vector, np.ndarray) else float((vector @ dense)[0])
 
 
 def solve_program(
@@ -69,7 +54,7 @@ class Cuts:
     idle: np.ndarray  # rounds without a multiplier
     pulls: np.ndarray  # <g_c, center - m>
     hessian: np.ndarray
-    vectors: tuple[np.ndarray | sp.csr_matrix, ...]
+    vectors: tuple[CompactVector, ...]
     points: tuple[Any, ...]  # each cut as a dual point of its own
 
     @classmethod

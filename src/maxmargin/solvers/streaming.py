@@ -58,7 +58,7 @@ class Streaming(Solver):
     ----------
     cache_bytes : int
         Budget of the cache: outputs and multipliers, and for data on a disk or from an iterable the
-        examples with all that is kept of them.
+        examples with all that is kept of them. Vectors as long as w are not counted.
     passes : int or None
         Passes over the data; None: until the gap is proven to be at most tol.
     chunk : int or None
