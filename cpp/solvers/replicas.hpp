@@ -48,6 +48,7 @@
 
 #include "runtime/cores.hpp"
 #include "runtime/crew.hpp"
+#include "runtime/process.hpp"
 #include "solvers/dual_ascent.hpp"
 #include "solvers/pass_record.hpp"
 
@@ -91,7 +92,11 @@ class Replicas {
       failure.guard([&] { own.post(); });
     };
     const int crew = std::min(rhythm.workers, usable_cores());
-    crew_.together(crew, [&](int k) { run(k, crew, rhythm, round); });
+    const uint32_t process = process_generation();
+    // If a signal handler forks, the child has none of the other threads: their rounds never end.
+    const auto alone = [&] { return process_generation() != process; };
+    crew_.together(crew, [&](int k) { run(k, crew, rhythm, round, alone); });
+    if (alone()) failure.rethrow();
     ++passes_;
     const VisitReport total = collect(rhythm, threads, limit);
     failure.rethrow();
@@ -392,8 +397,8 @@ class Replicas {
   }
 
   // Thread k of a crew makes the rounds of its own workers. If it waits long, it makes rounds of other workers.
-  template <class Round>
-  void run(int k, int crew, const Rhythm& rhythm, const Round& round) {
+  template <class Round, class Alone>
+  void run(int k, int crew, const Rhythm& rhythm, const Round& round, const Alone& alone) {
     constexpr int few_looks = 20;     // longer than it takes to see a write of another thread
     constexpr int most_looks = 1000;  // longer than it takes to start a thread
     int patience = most_looks;
@@ -402,7 +407,7 @@ class Replicas {
       for (int j = k; j < rhythm.workers; j += crew) went_on |= go_on(*workers_[j], true, rhythm, round);
       if (went_on) {
         looks = 0;
-      } else if (all_ended(rhythm.workers)) {
+      } else if (all_ended(rhythm.workers) || alone()) {
         return;
       } else if (looks < patience) {
         spin();

@@ -336,7 +336,7 @@ def test_the_core_refuses_constraints_that_do_not_fit(generator):
     examples = bound(Groups([0, 2, 3]), generator.normal(size=(3, 2)), np.ones(3)).examples
     rows, two, three = examples.rows.core.rows, np.array([0, 2, 3]), np.arange(3)
     for first in (np.array([0, 2]), np.array([1, 3]), np.array([0, 4, 3])):
-        with pytest.raises(ValueError, match=r"fit|overlap"):
+        with pytest.raises(ValueError, match=r"fit|overlap|must rise"):
             core.GroupsData(rows, first, three, np.ones(3), np.ones(3))
     with pytest.raises(ValueError, match="not there"):
         core.GroupsData(rows, two, three + 1, np.ones(3), np.ones(3))

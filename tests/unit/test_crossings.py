@@ -9,8 +9,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
 import count_crossings
 
-# Budgets that know what an exact pass takes, and encoders that rows carry, added 6 and 11.
-MOST = {"chain": 72, "streaming": 115}
+# Budgets, bounds on rounding, encoders that rows carry and packed weights added 12 and 20 to 66 and 104.
+MOST = {"chain": 78, "streaming": 124}
 
 
 @pytest.mark.parametrize("name", MOST)

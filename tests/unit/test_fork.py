@@ -151,3 +151,27 @@ while 7 not in statuses and len(statuses) < 20:
 print(*set(statuses) - {0})
 """
     assert ends(code) == ["7"]
+
+
+def test_a_fit_ends_with_an_error_in_a_child_that_a_signal_handler_forks():
+    code = """
+rows = np.random.default_rng(0).normal(size=(10_000, 200))
+y = np.arange(10_000) % 200
+settings = {"solver": "sda", "C": 1e-3, "max_passes": 2, "n_jobs": 4}
+parent, children, statuses = os.getpid(), [], []
+signal.signal(signal.SIGALRM, lambda *_: children.append(os.fork()))
+while 7 not in statuses and len(statuses) < 20:
+    children.clear()
+    signal.setitimer(signal.ITIMER_REAL, 0.1 + 0.02 * len(statuses))
+    while not children:
+        try:
+            mm.StructuralSVM(models.Multiclass(), **settings).fit(rows, y)
+        except RuntimeError as error:
+            assert os.getpid() != parent and "forked inside a pass" in str(error)
+            os._exit(7)
+    if os.getpid() != parent:
+        os._exit(0)  # the handler ran between two passes
+    statuses.append(os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]))
+print(*set(statuses) - {0})
+"""
+    assert ends(code) == ["7"]
