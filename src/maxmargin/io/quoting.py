@@ -1,6 +1,6 @@
-"""Text of strangers in messages and on terminals: control characters are escaped, and long text is cut.
+"""Quote untrusted text in messages and on terminals: escape control characters and cut long text.
 
-Labels, feature names, lines and file names come from anybody. A message quotes them with ``short``, and an
+Labels, feature names, lines and file names may come from anybody. A message quotes them with ``short``. An
 error about a file is a ``ForeignError``, whose message is printable and bounded.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-LONGEST_NUMBER = 2**53  # a larger whole number is told by its bits
+LONGEST_NUMBER = 2**53  # messages give only the number of bits of a larger whole number
 MOST_QUOTED = 80  # characters of a quote
 MOST_SAID = 2000  # characters of a message: a path may take most of them
 # Control characters (C0 without tab and line feed, DEL, C1), marks that reorder a line, separators of lines
@@ -63,7 +63,7 @@ def short(value: Any) -> str:
 
 
 class ForeignError(ValueError):
-    """An error about a file or text of others; its message is printable and bounded."""
+    """An error about an untrusted file or text; its message is printable and bounded."""
 
     def __init__(self, said: object = ""):
         super().__init__(shortened(printable(str(said))))
