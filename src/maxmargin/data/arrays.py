@@ -2,7 +2,7 @@
 
 Each function names the parameter in its error. Missing values are refused: masked entries, the NA of pandas
 and None are not numbers. Examples may be lists, arrays, matrices, and tables and columns of pandas, polars
-and pyarrow; this module imports none of these packages.
+and pyarrow. This module does not import these packages.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Rule:
     test: Callable[[Any], Any]
 
     def allows(self, value: Any) -> bool:
-        """Whether the rule allows a value; it allows none that cannot be compared."""
+        """Whether the rule allows a value; a value that cannot be compared is not allowed."""
         try:
             return bool(self.test(value))
         except (TypeError, ValueError):
@@ -312,7 +312,7 @@ def check_lengths(X: Any, Y: Any) -> None:
 
 
 def check_weights(sample_weight: Any, n: int) -> np.ndarray:
-    """Return the example weights; all are 1 if none are given."""
+    """Return the example weights, which are 1 by default."""
     if sample_weight is None:
         return np.ones(n)
     v = floats(sample_weight, "sample_weight")

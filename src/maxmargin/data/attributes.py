@@ -167,7 +167,7 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
         return self._with_names(*self._read(X, self._known, grow=True), self._known)
 
     def _with_names(self, rows: sp.csr_matrix, offsets: np.ndarray, known: Any) -> Any:
-        """Return rows or sequences with a copy of this encoder, which does not change if this learns again."""
+        """Return rows or sequences with a copy of this encoder, so that a new ``fit`` cannot change it."""
         self._known, self.n_features_ = known, int(rows.shape[1])
         encoder = copy(self)
         if self.sequences_:
@@ -259,7 +259,7 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
 
     @classmethod
     def from_state(cls, state: Any, sequences: bool) -> AttributeEncoder:
-        """Return the encoder from what ``state`` returned, or from a list of names."""
+        """Return the encoder that ``state`` describes; it may also be a list of names."""
         fields = entries_of({"names": state} if isinstance(state, list) else state, "attributes")
         least = count(fields, "min_count", 1) if "min_count" in fields else 1
         hashed = count(fields, "n_features", 1, MOST_FEATURES) if "n_features" in fields else None

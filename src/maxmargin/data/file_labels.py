@@ -1,8 +1,8 @@
 """Facts that need the whole file: label type, task, number of columns.
 
 All labels of a table or of numbered features have one type: whole numbers, numbers or texts. The readers
-return labels as they are written: numbers, sets of numbers, or texts. If a trained model reads the file, the
-model gives the type.
+return unconverted labels: numbers, sets of numbers, or texts. If a trained model reads the file, the model
+gives the type.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Summary:
     texts: bool = False
     large: bool = False
     broken: bool = False
-    some: set[Any] = field(default_factory=set)  # up to three different labels, enough to tell two classes from more
+    some: set[Any] = field(default_factory=set)  # up to three different labels, to count classes
 
     def __post_init__(self) -> None:
         self.width: int = self.reading.n_features
