@@ -196,7 +196,7 @@ def names_of(data: Any) -> list[Any] | None:
     """The names of the columns of a table; None for anything else."""
     if not package_of(data):
         return None
-    names = getattr(data, "column_names", None)  # pyarrow: its ``columns`` are the data
+    names = getattr(data, "column_names", None)  # in pyarrow ``columns`` holds the data
     names = getattr(data, "columns", None) if names is None else names
     return None if names is None else list(names)
 

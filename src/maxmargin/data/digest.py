@@ -1,7 +1,7 @@
 """Checksums of any data, the same in every process, so that a later run can recognise its data.
 
 Arrays are compared by dtype, shape and numbers. Containers are compared by their items in order, sets in any
-order, and other objects by what a pickle would hold. Object identity does not matter.
+order, and other objects by the content of their pickle. Object identity does not matter.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def feed(total: Any, value: Any) -> None:
 
 
 def reduced(value: Any) -> list[Any]:
-    """Return what a pickle would hold of an object, with its iterators turned into lists."""
+    """Return the parts that a pickle of an object would hold, with its iterators turned into lists."""
     parts = value.__reduce_ex__(2)
     if isinstance(parts, str):
         return [parts]

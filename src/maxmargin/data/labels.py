@@ -72,7 +72,7 @@ def is_plain_array(labels: Any) -> bool:
 
 
 def distinct_labels(labels: np.ndarray) -> np.ndarray:
-    """Return what ``np.unique`` would; integers in a small range are counted, which is faster."""
+    """Return the distinct labels, sorted; integers in a small range are counted, which is faster."""
     if labels.dtype.kind not in "iu" or len(labels) == 0 or labels.ndim != 1:
         return np.unique(labels)
     low = labels.min()

@@ -84,7 +84,7 @@ SCHEMES_OF_TAGS = ("iob2", "ioe2", "iobes", "bilou")
 def scheme_of_tags(
     tags: Iterable[Any], outside: str = "O", names: Sequence[str] = SCHEMES_OF_TAGS
 ) -> str | None:
-    """Return the first of the named schemes that has all letters of the tags; None if no scheme has."""
+    """Return the first named scheme that has all letters of the tags, or None."""
     kinds = set(tags) - {outside}
     for name in names if kinds else ():
         with suppress(ValueError):

@@ -221,7 +221,7 @@ def sync_folder(folder: Path) -> None:
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
-        with suppress(OSError):  # some disks cannot
+        with suppress(OSError):  # some disks cannot sync folders
             os.fsync(handle)
     finally:
         os.close(handle)

@@ -69,7 +69,7 @@ def open_location(stream: Any, name: str) -> Location:
     """The location of an open stream; it has no key unless the stream is a file."""
     try:
         found = os.fstat(stream.fileno())
-    except (AttributeError, OSError, ValueError):  # closed, or no file of the system
+    except (AttributeError, OSError, ValueError):  # closed, or not a file of the system
         return Location(name, None)
     return Location(name, key_of(found, name) if stat.S_ISREG(found.st_mode) else None)
 

@@ -10,10 +10,10 @@ import re
 from typing import Any
 
 LONGEST_NUMBER = 2**53  # messages give only the number of bits of a larger whole number
-MOST_QUOTED = 80  # characters of a quote
-MOST_SAID = 2000  # characters of a message: a path may take most of them
-# Control characters (C0 without tab and line feed, DEL, C1), marks that reorder a line, separators of lines
-# that are no line feeds, and surrogates, which no encoding can write.
+MOST_QUOTED = 80  # largest number of characters in a quote
+MOST_SAID = 2000  # largest number of characters in a message; a path may take most of them
+# Control characters (C0 without tab and line feed, DEL, C1), marks that reorder a line, line separators other
+# than line feeds, and surrogates, which no encoding can write.
 UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
@@ -35,7 +35,7 @@ def on_one_line(text: str) -> str:
 
 
 def shortened(text: str, most: int = MOST_SAID) -> str:
-    """The text, or its beginning and its end with its length between them."""
+    """Return the text; replace the middle of a long text by its length."""
     if len(text) <= most:
         return text
     said = f" ... ({len(text)} characters) ... "
@@ -44,7 +44,7 @@ def shortened(text: str, most: int = MOST_SAID) -> str:
 
 
 def short(value: Any) -> str:
-    """A quoted value for a message: its representation, cut, with its length if it is longer."""
+    """Quote a value in a message; a long representation is cut and followed by its length."""
     if isinstance(value, int) and abs(value) > LONGEST_NUMBER:
         return f"a whole number of {value.bit_length()} bits"
     if isinstance(value, str | bytes):

@@ -181,7 +181,7 @@ class StreamedProblem(Problem):
         return 0  # no examples are in memory
 
     def check_ceilings(self, w: np.ndarray, ceilings: np.ndarray) -> None:
-        """Check the ceilings of the first part; no other part has ceilings."""
+        """Check these ceilings, which belong to the first part, on that part alone."""
         self.bind([next(self.read(NO_EXAMPLES))]).check_ceilings(w, ceilings)
 
     def objective(

@@ -39,8 +39,8 @@ from maxmargin.models.protocol import Model
 from maxmargin.models.python import bind_model, converted, portable
 
 NO_EXAMPLES = np.empty(0, np.int64)
-# Dense rows become sparse if that takes less than this share of their bytes. A larger share saves less
-# memory per conversion, and sparse rows are slower.
+# Dense rows become sparse if that takes less than this share of their bytes. A larger value converts rows
+# for little gain, and sparse rows are slower; a smaller one wastes memory.
 SPARSE = 0.6
 # Bytes that the core and the solver need besides the features: for each row, and for each example.
 ROW_BYTES, EXAMPLE_BYTES = 64, 256
@@ -132,7 +132,7 @@ class Part:
     Y: Any
     index: np.ndarray
     weights: np.ndarray
-    # Bytes of each example, with those that the core and the solver add; planes are not counted.
+    # Bytes of each example, including the arrays of the core and the solver; planes are not counted.
     bytes_each: np.ndarray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -373,7 +373,7 @@ class Chunks:
 
 
 def weighed(model: Any, Y: Any, weights: np.ndarray) -> np.ndarray:
-    """The weights of the examples after the model's own changes, such as 0 without known labels."""
+    """The weights of the examples as the model changes them: 0 for an example without known labels."""
     return model.example_weights(Y, weights) if isinstance(model, Model) else weights
 
 

@@ -17,11 +17,11 @@ After the examples in memory are optimised, each of them is one of
 The next examples are optimised together with the kept ones and the plane of the frozen ones.
 
 If all outputs fit the budget, no example leaves (``StoredState``): an output takes a few bytes, the features
-of an example take many. The core then reads the features in the mapped files. Nothing is copied, frozen or
-restored, and the steps are those of a solver in memory. A pass goes from one stretch of the files to the
-next, in random order within a stretch, so that each page is read once per pass. The order of the stretches is
-drawn again for each pass; a fixed order needs more than three times the passes (docs/data.md). Once outputs
-no longer fit, all multipliers go to a file, and examples come and go.
+of an example take many. The core then reads the features in the mapped files. No example is copied, frozen or
+restored, and the steps are the same as in memory. A pass goes from one stretch of the files to the next, in
+random order within a stretch, so that each page is read once per pass. The order of the stretches is drawn
+again for each pass; a fixed order needs more than three times the passes (docs/data.md). Once outputs no
+longer fit, all multipliers go to a file, and examples come and go.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Past:
     def whole_support(self) -> Support:
         """The multipliers of the kept examples, under their numbers in the stream.
 
-        The multipliers of frozen examples are lost; those examples count as if on their true outputs.
+        The multipliers of frozen examples are lost: all mass of these examples counts as on the true output.
         """
         return replace(self.support, blocks=self.index[self.support.blocks])
 
