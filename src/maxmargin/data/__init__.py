@@ -1,4 +1,4 @@
-"""Where examples come from: arrays and attributes in memory, shards on disk, text files, made-up data."""
+"""Sources of examples: arrays and attributes in memory, shards on disk, text files, synthetic data."""
 
 from maxmargin.data.attributes import AttributeEncoder
 from maxmargin.data.formats import columns_to_shards, read_columns, svmlight_to_shards

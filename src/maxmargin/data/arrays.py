@@ -1,8 +1,8 @@
-"""What a user gave: the one door for arrays, numbers, parameters and their rules, and examples by position.
+"""Checks and conversion of user input: arrays, numbers, parameters and their rules, and examples.
 
-Each function names the parameter in its error, and reads nothing that is not there: masked entries, the NA of
-pandas and None are not numbers. Examples come in lists, arrays and matrices, and in tables and columns of
-pandas, polars and pyarrow, none of which is imported here.
+Each function names the parameter in its error. Missing values are refused: masked entries, the NA of pandas
+and None are not numbers. Examples may be lists, arrays, matrices, and tables and columns of pandas, polars
+and pyarrow. This module does not import these packages.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from sklearn.utils import check_random_state
 
 from maxmargin.io.quoting import short
 
-PACKAGES = ("pandas", "polars", "pyarrow")  # of tables
+PACKAGES = ("pandas", "polars", "pyarrow")  # packages whose tables are known
 
 
 def unmasked(data: Any, name: str) -> Any:
-    """The data; of a masked array its values, if no entry is masked."""
+    """Return the data; unwrap a masked array, and refuse it if any entry is masked."""
     if not isinstance(data, np.ma.MaskedArray):
         return data
     if np.ma.getmaskarray(data).any():
@@ -33,7 +33,7 @@ def unmasked(data: Any, name: str) -> Any:
 
 
 def array_of(data: Any, name: str) -> np.ndarray:
-    """An array of any type; refuses masked entries, and rows of different lengths."""
+    """Return the data as an array of any dtype; refuse masked entries and rows of different lengths."""
     if isinstance(data, list | tuple):
         data = [unmasked(item, name) for item in data]
     data = unmasked(data, name)
@@ -46,7 +46,7 @@ def array_of(data: Any, name: str) -> np.ndarray:
 
 
 def reals(data: Any, name: str) -> np.ndarray:
-    """An array of real numbers, whatever their type."""
+    """Return the data as an array of real numbers of any dtype; refuse anything else."""
     array = array_of(data, name)
     if array.dtype.kind == "O":
         with suppress(TypeError, ValueError, OverflowError):
@@ -60,12 +60,12 @@ def reals(data: Any, name: str) -> np.ndarray:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether it is None or the NA of pandas, which is equal to nothing."""
+    """Whether a value is None or the NA of pandas, which is not equal to any value."""
     return value is None or type(value).__name__ == "NAType"
 
 
 def floats(data: Any, name: str) -> np.ndarray:
-    """An array of float64."""
+    """Return the data as a float64 array."""
     return np.asarray(reals(data, name), dtype=np.float64)
 
 
@@ -80,33 +80,33 @@ def is_number(value: Any) -> bool:
 
 
 def is_whole(value: Any, least: int | None = None) -> bool:
-    """Whether a parameter is a whole number, of some size."""
+    """Whether a parameter is a whole number, and at least ``least`` if that is given."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     return bool(whole and (least is None or value >= least))
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What a parameter must be, in words and as a test; options of solvers and of models have one too."""
+    """The allowed values of a parameter, in words and as a test; options of solvers and models use it too."""
 
     says: str
     test: Callable[[Any], Any]
 
     def allows(self, value: Any) -> bool:
-        """Whether a value keeps the rule; what cannot be compared does not."""
+        """Whether the rule allows a value; a value that cannot be compared is not allowed."""
         try:
             return bool(self.test(value))
         except (TypeError, ValueError):
             return False
 
     def check(self, name: str, value: Any) -> None:
-        """Refuse another value. The error has the name, what was expected and what came."""
+        """Refuse a value outside the rule; the error gives the name, the rule and the value."""
         if not self.allows(value):
             raise ValueError(f"{name} must be {self.says}, got {short(value)}")
 
 
 def among(*allowed: Any) -> Rule:
-    """One of some names, or of some numbers."""
+    """The rule that a value is one of some names or whole numbers."""
     kinds = tuple({str if isinstance(value, str) else int for value in allowed})
     return Rule(
         f"one of {list(allowed)}",
@@ -115,7 +115,7 @@ def among(*allowed: Any) -> Rule:
 
 
 def positive(none: bool = False, finite: bool = False) -> Rule:
-    """A positive number; infinity may be one, and None where it is allowed."""
+    """The rule that a value is a positive number; ``none`` allows None, ``finite`` refuses infinity."""
 
     def test(value: Any) -> bool:
         if value is None:
@@ -127,7 +127,7 @@ def positive(none: bool = False, finite: bool = False) -> Rule:
 
 
 def whole(least: int = 1, none: bool = False) -> Rule:
-    """A whole number of some size; None where it is allowed."""
+    """The rule that a value is a whole number of at least ``least``; ``none`` allows None."""
     says = f"{'None or ' if none else ''}a whole number of at least {least}"
     return Rule(says, lambda x: is_whole(x, least) or (none and x is None))
 
@@ -140,24 +140,24 @@ TOLERANCE = Rule(
     "a positive number or 'auto'",
     lambda x: x == "auto" if isinstance(x, str) else POSITIVE.allows(x),
 )
-# More is as much as 2.
+# Values above 2 mean 2.
 VERBOSITY = Rule("0, 1 or 2", lambda x: isinstance(x, int | np.integer | np.bool_) and x >= 0)
 BIAS_RULE = Rule("None or a number other than 0", lambda x: x is None or (is_number(x) and x != 0))
 
 
-Check = Callable[[str, Any], Any]  # of a name and a value: refuses some
-Checks = dict[str, Rule | Check]  # of parameters, by name
+Check = Callable[[str, Any], Any]  # takes a parameter's name and value, and refuses bad values
+Checks = dict[str, Rule | Check]  # the check of each parameter, by its name
 
 
 def check_parameters(values: Mapping[str, Any], checks: Checks) -> None:
-    """Refuse a parameter that does not keep what is declared of it."""
+    """Refuse parameters whose values fail their declared checks."""
     for name, check in checks.items():
         if name in values:
             (check.check if isinstance(check, Rule) else check)(name, values[name])
 
 
 def generator_of(random_state: Any) -> np.random.RandomState:
-    """The generator of scikit-learn's random_state."""
+    """Return the random generator that scikit-learn makes of a random_state."""
     try:
         return check_random_state(unmasked(random_state, "random_state"))
     except (TypeError, ValueError) as error:
@@ -167,25 +167,25 @@ def generator_of(random_state: Any) -> np.random.RandomState:
 
 
 def seed_of(random_state: Any) -> int:
-    """A seed from scikit-learn's random_state."""
+    """Return a seed that depends on scikit-learn's random_state."""
     return _seed_of_number(int(random_state)) if is_whole(random_state) else drawn(random_state)
 
 
 def drawn(random_state: Any) -> int:
-    """The next seed of a generator."""
+    """Draw a seed from the generator of a random_state."""
     return int(generator_of(random_state).randint(np.iinfo(np.int32).max))
 
 
 @lru_cache(maxsize=64)
 def _seed_of_number(number: int) -> int:
-    return drawn(number)  # a generator takes longer to make than a small fit
+    return drawn(number)  # cached, since making a generator takes longer than a small fit
 
 
 # Tables
 
 
 def package_of(data: Any) -> str:
-    """The package whose table or column it is, or nothing."""
+    """The package that a table or column comes from; empty for anything else."""
     if hasattr(data, "iloc"):
         return "pandas"
     package = type(data).__module__.split(".")[0]
@@ -196,14 +196,14 @@ def names_of(data: Any) -> list[Any] | None:
     """The names of the columns of a table; None for anything else."""
     if not package_of(data):
         return None
-    names = getattr(data, "column_names", None)  # of pyarrow, whose ``columns`` are the data
+    names = getattr(data, "column_names", None)  # in pyarrow ``columns`` holds the data
     names = getattr(data, "columns", None) if names is None else names
     return None if names is None else list(names)
 
 
 def plain_sequence(data: Any) -> Any:
-    """Tables and columns as arrays: they index by label, everything here by position."""
-    if type(data) is np.ndarray or type(data) is list:  # as most are
+    """Return tables and columns as arrays: they index by label, this library by position."""
+    if type(data) is np.ndarray or type(data) is list:  # the common case
         return data
     package = package_of(data)
     if package == "pandas":
@@ -212,7 +212,7 @@ def plain_sequence(data: Any) -> Any:
 
 
 def is_frame(data: Any) -> bool:
-    """Whether it is a table whose columns have names."""
+    """Whether the data are a table whose columns have names."""
     names = names_of(data)
     return names is not None and all(isinstance(name, str) for name in names)
 
@@ -224,20 +224,20 @@ def any_table(data: Any) -> bool:
 
 
 def values_of(column: Any) -> list[Any]:
-    """The entries of a column; what is missing is None."""
+    """The entries of a column; missing entries are None."""
     listed = getattr(column, "to_pylist", None) or column.to_list
     return [None if is_missing(v) or v != v else v for v in listed()]
 
 
 def records(frame: Any) -> list[dict[str, Any]]:
-    """The rows of a table as dicts; what is missing has no value."""
+    """The rows of a table as dicts; missing entries are None."""
     names = names_of(frame) or []
     columns = [values_of(frame[name]) for name in names]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def fault_of(frame: Any) -> str:
-    """The first entry that is not a finite number, by its column and row; empty where there is none."""
+    """Describe the first entry that is not a finite number, with its column and row; empty if all are."""
     for j, name in enumerate(names_of(frame) or []):
         column = frame.iloc[:, j] if package_of(frame) == "pandas" else frame[name]
         array = np.asarray(column)
@@ -268,12 +268,12 @@ def check_columns(x: Any, where: str) -> None:
 
 
 def plain_outputs(Y: Any) -> Any:
-    """True outputs by position; an array of numbers or strings stays one."""
+    """Return the true outputs so that positions index them; arrays of numbers or strings stay arrays."""
     Y = plain_sequence(Y)
     single = isinstance(Y, str | bytes) or getattr(Y, "shape", None) == ()
     if single or (Y is not None and not hasattr(type(Y), "__iter__")):
         raise ValueError(f"Y must be a sequence of true outputs, got {short(Y)}")
-    if sp.issparse(Y):  # of MultiLabel: rows of 0 and 1
+    if sp.issparse(Y):  # MultiLabel: rows of 0 and 1
         check_columns(Y, "Y")
         return Y.toarray()
     plain = isinstance(Y, np.ndarray) and Y.dtype.kind in "biufUS"
@@ -282,7 +282,7 @@ def plain_outputs(Y: Any) -> Any:
 
 
 def examples_of(X: Any, Y: Any) -> tuple[Any, Any]:
-    """Inputs and true outputs by position, as many of each."""
+    """Return inputs and true outputs that positions index; refuse different lengths."""
     X, Y = plain_sequence(X), plain_outputs(Y)
     if Y is None:
         raise ValueError("Y must be given: the true output of every example")
@@ -291,7 +291,7 @@ def examples_of(X: Any, Y: Any) -> tuple[Any, Any]:
 
 
 def count_of(data: Any, name: str) -> int:
-    """How many examples there are; refuses what is not a sequence of them."""
+    """Return the number of examples; refuse data that are not a sequence."""
     shape = getattr(data, "shape", None)
     if isinstance(shape, tuple) and shape:
         return int(shape[0])
@@ -303,7 +303,7 @@ def count_of(data: Any, name: str) -> int:
 
 
 def check_lengths(X: Any, Y: Any) -> None:
-    """Refuse data of different length, or none."""
+    """Refuse X and Y of different lengths, and an empty X."""
     n = count_of(X, "X")
     if n == 0:
         raise ValueError("X is empty: at least one example is needed")
@@ -312,7 +312,7 @@ def check_lengths(X: Any, Y: Any) -> None:
 
 
 def check_weights(sample_weight: Any, n: int) -> np.ndarray:
-    """Example weights, one where none are given."""
+    """Return the example weights, which are 1 by default."""
     if sample_weight is None:
         return np.ones(n)
     v = floats(sample_weight, "sample_weight")
@@ -331,7 +331,7 @@ def check_weights(sample_weight: Any, n: int) -> np.ndarray:
 
 
 def check_start(X: Any, Y: Any, model: Any) -> None:
-    """What a model is about to learn from, and its parameters, as it declares them."""
+    """Check the data that a model is about to learn from, and the parameters that it declares."""
     check_lengths(X, Y)
     values = {name: getattr(model, model.stored.get(name, name)) for name in model.checks}
     check_parameters(values, model.checks)

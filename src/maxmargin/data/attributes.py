@@ -1,14 +1,14 @@
-"""Nodes described by attributes as rows of sparse features, with names.
+"""Encode nodes with named attributes as rows of sparse features.
 
     "name"                              the attribute of this name, with the value 1
-    ["name", ...], {"name", ...}        several
-    {"name": 0.5, "name": True}         their values
+    ["name", ...], {"name", ...}        several attributes with the value 1
+    {"name": 0.5, "name": True}         attributes with these values
     {"name": "value"}                   "name=value", with the value 1
     {"name": ["value", ...]}            several of these; also a tuple or a set
-    {"name": {"inner": ...}}            as {"name:inner": ...}
-    {"name": None}                      nothing
+    {"name": {"inner": ...}}            the same as {"name:inner": ...}
+    {"name": None}                      no attribute
 
-The walk over all of them is compiled: ``cpp/bindings/attributes.cpp``.
+The loop over the nodes is compiled: ``cpp/bindings/attributes.cpp``.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from maxmargin.io.fields import MOST_FEATURES, FieldError, count, entries_of, te
 from maxmargin.io.quoting import short
 from maxmargin.runtime.executor import count_jobs
 
-Place = Callable[[int, int], str]  # of a node that cannot be read, by its example and its number
+Place = Callable[[int, int], str]  # names a bad node in an error, from its example and its number
 TOKEN_PLACE: Place = "X[{}], token {}".format
 
 
 def are_attributes(X: Any, sequences: bool = True) -> bool:
-    """Whether X holds described nodes, or sequences of them, rather than numbers."""
+    """Whether X holds nodes with attributes, or sequences of such nodes, rather than numbers."""
     if isinstance(X, Mapped | np.ndarray) and X.dtype != object:
         return False
     if sp.issparse(X) or not hasattr(X, "__iter__"):
@@ -56,34 +56,35 @@ def are_attributes(X: Any, sequences: bool = True) -> bool:
 
 
 def describes(nodes: Any) -> bool | None:
-    """Whether the first node is described by attributes; None where all are empty."""
+    """Whether the first node that is not empty has attributes; None if all are empty."""
     for node in nodes:
         if not isinstance(node, list | tuple):
             return isinstance(node, str | Mapping | Set)
-        if len(node):  # else it has no attributes: look at the next one
+        if len(node):  # an empty node tells nothing: try the next
             return isinstance(node[0], str)
     return None
 
 
 class AttributeEncoder(TransformerMixin, BaseEstimator):
-    """Attributes of nodes to columns of a sparse matrix; what is first seen after ``fit`` is left out.
+    """Encode attributes of nodes as columns of a sparse matrix; names that ``fit`` has not seen are dropped.
 
-    Columns are numbered in the order of their first appearance. Attributes of a node that have the same
+    Columns are numbered in the order of their first appearance. Values of a node's attributes that share a
     column are added up.
 
     Parameters
     ----------
     min_count : int
-        Leave out what is not zero in fewer nodes than this, where a node that has it twice counts twice.
+        Drop attributes that are not zero in fewer nodes than this. A node that has an attribute twice counts
+        twice.
     n_features : int or None
-        This many columns by a hash of the names, which is the same in every process: nothing is learnt, and
-        several names may share a column. None: a column for each name.
+        Number of columns to which a hash maps the names. The hash is the same in every process, ``fit``
+        learns no names, and several names may share a column. None: a column for each name.
     sequences : bool or None
-        Whether X holds sequences (sentences) of described nodes, or the nodes themselves. None: by the first
-        of X, where a list is taken for a sequence.
+        Whether X holds sequences (sentences) of nodes, or the nodes themselves. None: decide by the first
+        item of X; a list or tuple is a sequence.
     n_jobs : int or None
-        Threads, as in the estimators: one walks over X, the others look up its names meanwhile. Columns and
-        rows are the same for any number.
+        Threads, as in the estimators: one goes through X while the others look up its names. Columns and
+        rows do not depend on the number.
 
     Attributes
     ----------
@@ -107,25 +108,25 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None) -> AttributeEncoder:
-        """Learn the names in X: a list of sequences of nodes, or of nodes; each may be a data frame."""
+        """Learn the names in X, a list of sequences of nodes or of nodes; each may be a data frame."""
         self.encode(X, learn=True)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:  # type: ignore[override]
-        """``fit`` and ``transform`` in one walk."""
+        """Fit and transform X in one pass over it."""
         return self._shaped(self.encode(X, learn=True))
 
     def transform(self, X: Any) -> Any:
-        """Nodes as a CSR matrix; sequences as ``MappedSequences``.
+        """Return nodes as a CSR matrix, and sequences as ``MappedSequences``.
 
-        These are a list of CSR matrices that models take as it is, that a list of numbers indexes, and whose
-        ``encoder`` a model keeps: after training on them it predicts from attributes. After
-        ``set_output(transform="pandas")`` nodes are a frame of sparse columns; polars has dense ones only.
+        ``MappedSequences`` is a list of CSR matrices; models take it directly, and a list of numbers indexes
+        it. A model keeps its ``encoder``, so that it predicts from attributes after training. After
+        ``set_output(transform="pandas")`` nodes are a frame of sparse columns; polars gets dense ones.
         """
         return self._shaped(self.encode(X))
 
     def _shaped(self, encoded: Any) -> Any:
-        """What was encoded, as ``set_output`` or scikit-learn's settings ask for it."""
+        """Return encoded data in the container that ``set_output`` or scikit-learn's settings ask for."""
         asked = _get_output_config("transform", self)["dense"]
         if asked == "default":
             return plain_matrix(encoded)
@@ -144,9 +145,9 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
     def encode(
         self, X: Any, learn: bool = False, place: Place = TOKEN_PLACE, n_jobs: int | None = None
     ) -> Any:
-        """As ``transform``, but nodes that are not in sequences become ``MappedRows``, with their encoder.
+        """Encode X as ``transform`` does, but nodes outside sequences become ``MappedRows`` with the encoder.
 
-        ``n_jobs``: the threads of who asks, in place of those of the encoder.
+        ``n_jobs`` overrides the number of threads of the encoder.
         """
         count_of(X, "X")
         check_described(X)
@@ -161,12 +162,12 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
         return self._with_names(rows, offsets, known)
 
     def extend(self, X: Any) -> Any:
-        """As ``encode``, where names that are not known yet get the next columns."""
+        """Encode X, and give the next columns to names that are not known yet."""
         check_is_fitted(self, "n_features_")
         return self._with_names(*self._read(X, self._known, grow=True), self._known)
 
     def _with_names(self, rows: sp.csr_matrix, offsets: np.ndarray, known: Any) -> Any:
-        """Rows, or sequences of them, with an encoder that stays as it is if this one learns again."""
+        """Return rows or sequences with a copy of this encoder, so that a new ``fit`` cannot change it."""
         self._known, self.n_features_ = known, int(rows.shape[1])
         encoder = copy(self)
         if self.sequences_:
@@ -174,13 +175,13 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
         return MappedRows([rows], self.n_features_, encoder)
 
     def __copy__(self) -> AttributeEncoder:
-        """A copy shares the names, which are never changed once they are learnt."""
+        """Return a copy that shares the table of names."""
         twin = AttributeEncoder.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         return twin
 
     def _check(self, X: Any) -> None:
-        """Refuse parameters that cannot be; settle what X holds."""
+        """Validate the parameters, and decide whether X holds sequences."""
         whole().check("min_count", self.min_count)
         whole(none=True).check("n_features", self.n_features)
         if self.n_features is not None and self.n_features > MOST_FEATURES:
@@ -202,7 +203,7 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
         place: Place = TOKEN_PLACE,
         n_jobs: int | None = None,
     ) -> tuple[sp.csr_matrix, np.ndarray]:
-        """The rows of all nodes, and where those of each example begin."""
+        """Return the rows of all nodes, and the number of the first row of each example."""
         if is_frame(X):
             X = records(X)
         elif self.sequences_ and any_table(X):
@@ -226,7 +227,7 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
         return self.n_features == other.n_features and same
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """The names of the columns; "hash0", "hash1", ... where they are hashed."""
+        """Return the names of the columns: "hash0", "hash1", ... if names are hashed."""
         check_is_fitted(self, "n_features_")
         hashed = self.n_features is not None
         names = [f"hash{j}" for j in range(self.n_features_)] if hashed else self._known.names()
@@ -244,12 +245,12 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         names = state.pop("_known", None)
-        super().__setstate__({"n_jobs": None} | state)  # which earlier versions did not have
+        super().__setstate__({"n_jobs": None} | state)  # earlier versions had no n_jobs
         if names is not None:
             self._known = table_of_names(names)
 
     def state(self) -> dict[str, Any]:
-        """The fitted encoder as plain values, for a file."""
+        """Return the fitted encoder as plain values, for a file."""
         names = self._known.names()
         if not all(isinstance(name, str) for name in names):
             raise ValueError("save: attribute names must be strings to be written to a file")
@@ -258,7 +259,7 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
 
     @classmethod
     def from_state(cls, state: Any, sequences: bool) -> AttributeEncoder:
-        """The encoder that ``state`` wrote; a list of names is one, too."""
+        """Return the encoder that ``state`` describes; it may also be a list of names."""
         fields = entries_of({"names": state} if isinstance(state, list) else state, "attributes")
         least = count(fields, "min_count", 1) if "min_count" in fields else 1
         hashed = count(fields, "n_features", 1, MOST_FEATURES) if "n_features" in fields else None
@@ -272,14 +273,14 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
 
 
 def table_of_names(names: Sequence[Any]) -> Any:
-    """The core's table that knows these names and no others."""
+    """Return a table of the core that holds exactly these names."""
     known = core.Attributes()
     known.read([list(names)], False, True, 0, 1)
     return known
 
 
 def thinned(rows: sp.csr_matrix, known: Any, least: int) -> tuple[sp.csr_matrix, Any]:
-    """The rows without names that are not given so often, and a table without them."""
+    """Drop names that occur in fewer than ``least`` nodes; return the rows and the table without them."""
     kept = known.counts() >= least
     left = table_of_names([n for n, keep in zip(known.names(), kept, strict=True) if keep])
     here = kept[rows.indices]
@@ -289,7 +290,7 @@ def thinned(rows: sp.csr_matrix, known: Any, least: int) -> tuple[sp.csr_matrix,
 
 
 def check_described(X: Any) -> None:
-    """Refuse what holds numbers, or is encoded already."""
+    """Refuse data that hold numbers or are encoded already."""
     if isinstance(X, Mapped):
         raise ValueError("X is encoded already")
     first = X if hasattr(X, "dtype") else next(iter(X), None)
@@ -298,15 +299,15 @@ def check_described(X: Any) -> None:
 
 
 def plain_matrix(encoded: Any) -> Any:
-    """Rows as SciPy's matrix, which carries its encoder; sequences as they are."""
+    """Return rows as a SciPy matrix that carries its encoder; return sequences unchanged."""
     return encoded.run(0, len(encoded)) if isinstance(encoded, MappedRows) else encoded
 
 
-# What models share: their inputs may be described by attributes
+# For models whose inputs may be described by attributes
 
 
 def learnt_attributes(X: Any, sequences: bool, place: Place = TOKEN_PLACE, n_jobs: int = 1) -> Any:
-    """X as features by a new encoder where it holds attributes; else as it is."""
+    """Encode X with a new encoder if it holds attributes; return any other X unchanged."""
     if isinstance(X, Mapped) or not are_attributes(X, sequences):
         return X
     return AttributeEncoder(sequences=sequences).encode(X, learn=True, place=place, n_jobs=n_jobs)
@@ -315,7 +316,7 @@ def learnt_attributes(X: Any, sequences: bool, place: Place = TOKEN_PLACE, n_job
 def known_attributes(
     X: Any, encoder: Any, sequences: bool, place: Place = TOKEN_PLACE, n_jobs: int = 1
 ) -> Any:
-    """X as features by the encoder of a fitted model, which is None where it learnt from arrays."""
+    """Encode X with the encoder of a fitted model, which is None if the model learnt from arrays."""
     if isinstance(X, Mapped):
         check_encoder(X, encoder)
         return X
@@ -334,13 +335,13 @@ def known_attributes(
 
 
 class Described:
-    """Of models whose nodes may be described by attributes: rows of features, or sequences of them."""
+    """Mixin for models whose nodes may have attributes; an example is a node, or a sequence of nodes."""
 
     sequences: ClassVar[bool] = False
-    encoder_: Any  # None where the model learnt from numbers
+    encoder_: Any  # None if the model learnt from numbers
 
     def convert(self, X: Any, n_jobs: int = 1) -> Any:
-        """X as features, by the names that the model knows or, before ``initialize``, by those in X."""
+        """Encode X by the names that the model knows or, before ``initialize``, by the names in X."""
         return self._features_of(X, n_jobs=n_jobs)
 
     def _features_of(self, X: Any, place: Place = TOKEN_PLACE, n_jobs: int = 1) -> Any:
@@ -349,17 +350,17 @@ class Described:
         return learnt_attributes(X, self.sequences, place, n_jobs)
 
     def learn_attributes(self, X: Any) -> Any:
-        """X as features; the names in X are those of the model from now on."""
+        """Encode X, and make the names in X the names of the model."""
         X = learnt_attributes(X, self.sequences)
         self.encoder_ = encoder_in(X)
         return X
 
     def keep_names(self, X: Any) -> None:
-        """Know the names of these features."""
+        """Keep the encoder of these features."""
         self.encoder_ = encoder_in(X)
 
     def one_row(self, x: Any) -> Any:
-        """One example as a table of one row."""
+        """Return one example as a table of one row."""
         if sp.issparse(x):
             return x
         if getattr(self, "encoder_", None) is None:
@@ -368,12 +369,12 @@ class Described:
 
 
 def has_columns(x: Any, encoder: AttributeEncoder) -> bool:
-    """Whether this is an array with a column for each column of an encoder."""
+    """Whether x is an array with as many columns as an encoder."""
     return isinstance(x, np.ndarray) and x.ndim == 2 and x.shape[1] == encoder.n_features_
 
 
 def check_encoder(X: Any, encoder: Any) -> None:
-    """Refuse what was encoded with other columns than those of a model."""
+    """Refuse data that were encoded with other columns than the model has."""
     given = encoder_in(X)
     if given is not None and encoder is not None and not given.same_columns(encoder):
         raise ValueError(
@@ -382,14 +383,14 @@ def check_encoder(X: Any, encoder: Any) -> None:
 
 
 def saved_attributes(encoder: Any, name: str = "attributes") -> dict[str, Any]:
-    """What a model file holds of an encoder of a model, if there is one."""
+    """Return the entry of a model file for an encoder; the entry is None without an encoder."""
     return {name: None if encoder is None else encoder.state()}
 
 
 def encoder_of(
     state: dict[str, Any], n_features: int, sequences: bool, name: str = "attributes"
 ) -> Any:
-    """The encoder in the state of a model with this many features, or None."""
+    """Return the encoder in the state of a model with this many features, or None."""
     if state.get(name) is None:
         return None
     encoder = AttributeEncoder.from_state(state[name], sequences)

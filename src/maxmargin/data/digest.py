@@ -1,7 +1,7 @@
-"""A checksum of any data, the same in every process: what a later run compares its own data with.
+"""Checksums of any data, the same in every process, so that a later run can recognise its data.
 
-Arrays count by their type, shape and numbers, containers by what they hold in their order, sets in any; other
-objects by what a pickle would hold of them. Which parts are one and the same object does not count.
+Arrays are compared by dtype, shape and numbers. Containers are compared by their items in order, sets in any
+order, and other objects by the content of their pickle. Object identity does not matter.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import scipy.sparse as sp
 
 KNOWN_BY_VALUE = (str, bytes, bool, int, float, complex, type(None))
 KNOWN_BY_NAME = (type, FunctionType, BuiltinFunctionType)
-BYTES_AT_ONCE = 2**22  # bytes hashed at a time, of arrays that are not in one piece
+BYTES_AT_ONCE = 2**22  # bytes copied and hashed at a time, for arrays that are not contiguous
 
 
 def digest_of(value: Any, name: str = "it") -> str:
-    """The checksum of a value; refuses what cannot be compared in a later run."""
+    """Return the checksum of a value; refuse a value that a later run cannot compare."""
     total = hashlib.sha256()
     try:
         feed(total, value)
@@ -57,7 +57,7 @@ def feed(total: Any, value: Any) -> None:
 
 
 def reduced(value: Any) -> list[Any]:
-    """What a pickle would hold of an object; lists and dicts in it come as iterators."""
+    """Return the parts that a pickle of an object would hold, with its iterators turned into lists."""
     parts = value.__reduce_ex__(2)
     if isinstance(parts, str):
         return [parts]
@@ -65,7 +65,7 @@ def reduced(value: Any) -> list[Any]:
 
 
 def feed_items(total: Any, items: Any) -> None:
-    """Add the items of a list; those of a flat one at once."""
+    """Add the items of a list to a checksum; plain values are added in one step."""
     total.update(f"list {len(items)}".encode())
     if all(type(item) in KNOWN_BY_VALUE for item in items):
         total.update(repr(list(items)).encode())
@@ -75,7 +75,7 @@ def feed_items(total: Any, items: Any) -> None:
 
 
 def feed_array(total: Any, array: np.ndarray) -> None:
-    """Add the numbers of an array, which may be those of a mapped file."""
+    """Add an array, which may be a mapped file, to a checksum."""
     total.update(f"array {array.dtype.str} {array.shape}".encode())
     if array.dtype.hasobject:
         feed_items(total, array.ravel().tolist())

@@ -1,7 +1,8 @@
-"""What is known of a file only when all of it was read: what its labels are, the task, how many columns.
+"""Facts that need the whole file: label type, task, number of columns.
 
-Labels of a table or of numbered features are whole numbers, numbers or texts, for all of a file; the readers
-give them as they are written: numbers, sets of them, or texts. A model that was trained says what they are.
+All labels of a table or of numbered features have one type: whole numbers, numbers or texts. The readers
+return unconverted labels: numbers, sets of numbers, or texts. If a trained model reads the file, the model
+gives the type.
 """
 
 from __future__ import annotations
@@ -22,38 +23,39 @@ USUAL = {
     "conllu": "tagging",
     "brackets": "parsing",
 }
-MOST_EXACT = 2**53  # whole numbers that a double holds
-LABEL_KINDS = {"U": "texts", "O": "texts", "f": "numbers"}  # of the classes of a model; else whole
+MOST_EXACT = 2**53  # a double holds every whole number below this
+# Label type by the dtype kind of a model's classes; any other kind means whole numbers.
+LABEL_KINDS = {"U": "texts", "O": "texts", "f": "numbers"}
 
 
 @dataclass
 class Summary:
-    """Of the labels and columns of a file, batch by batch; then every batch as the whole file has it."""
+    """Collects label types and columns batch by batch, then converts each batch accordingly."""
 
     path: Any
     reading: Reading
-    kind: str = ""  # of the labels, where it is known before
+    kind: str = ""  # type of the labels, if it is known before reading
     examples: int = 0
-    bare: int = 0  # the first line without a label
+    bare: int = 0  # number of the first line without a label
     sets: bool = False
     texts: bool = False
     large: bool = False
     broken: bool = False
-    some: set[Any] = field(default_factory=set)  # different labels, of which three are enough
+    some: set[Any] = field(default_factory=set)  # up to three different labels, to count classes
 
     def __post_init__(self) -> None:
         self.width: int = self.reading.n_features
 
     @classmethod
     def of_model(cls, path: Any, reading: Reading, classes: Any) -> Summary:
-        """What a model says of files like the one that it was trained on."""
+        """Return a summary with the label type of a trained model, for files like its training file."""
         found = cls(path, reading)
         kind = getattr(np.asarray(classes), "dtype", np.dtype(int)).kind
         found.kind = "numbers" if reading.task == "regression" else LABEL_KINDS.get(kind, "whole")
         return found
 
     def add(self, read: FromFile) -> None:
-        """Look at a batch as it was read."""
+        """Collect the labels and columns of a batch."""
         self.examples += len(read)
         self.bare = self.bare or read.bare
         if read.reading.format in NUMBERED:
@@ -76,14 +78,14 @@ class Summary:
                 break
 
     def settle(self) -> None:
-        """All was seen: the task, where it was not given."""
+        """Set the task, unless it was given, after all batches were added; refuse missing labels."""
         reading = self.reading
         if self.bare and not (self.sets or reading.task == "multilabel" or reading.unlabelled):
             raise FileError(f"{self.path}, line {self.bare}: there is no label before the features")
         reading.task = reading.task or USUAL.get(reading.format, "") or self._task()
 
     def _task(self) -> str:
-        """The task of rows, by their labels."""
+        """The task of a file of rows, judged by its labels."""
         if self.sets:
             return "multilabel"
         if self.broken and not self.texts:
@@ -91,7 +93,7 @@ class Summary:
         return "binary" if len(self.some) == 2 else "multiclass"
 
     def final(self, read: FromFile) -> FromFile:
-        """A batch as the whole file has it."""
+        """Convert a batch to the label type and the width of the whole file."""
         form, task = self.reading.format, self.reading.task
         if form in NUMBERED:
             read = replace(read, X=widened(read.X, self.width))
@@ -110,41 +112,41 @@ class Summary:
         return replace(read, Y=self._labels(read.Y))
 
     def label(self, given: Any) -> Any:
-        """One label, as all of the file are."""
+        """Convert one label to the label type of the file."""
         if self.reading.format not in (*NUMBERED, *TABLES):
             return given
         sets = self.reading.task == "multilabel"
         return self._member(given) if sets else self._labels([given])[0]
 
     def _member(self, label: float) -> int:
-        """A label of a set."""
+        """Convert a label of a set to a whole number."""
         if label != round(label):
             raise FileError(f"{self.path}: labels of sets are whole numbers, got {label}")
         return int(label)
 
     def _labels(self, given: Any) -> np.ndarray:
-        """Labels of a batch: whole numbers, numbers or texts, as all labels of the file are."""
+        """Convert the labels of a batch to the type of the file: whole numbers, numbers or texts."""
         kind = self.kind or self._kind()
         if kind == "texts":
             return np.array([y if isinstance(y, str) else str(y) for y in given])
         values = self._values(given)
-        if any(isinstance(v, str) for v in values):  # of a file unlike the one of training
+        if any(isinstance(v, str) for v in values):  # the file is unlike the training file
             return np.array([str(y) for y in given])
         numbers = np.array(values, dtype=float)
         return whole_where_exact(numbers) if kind == "whole" else numbers
 
     def _values(self, Y: Any) -> list[Any]:
-        """The values of labels, sets or sequences of them: numbers, or texts that are none."""
+        """The values of labels, sets or sequences: numbers, or texts that are not numbers."""
         if isinstance(Y, np.ndarray):
             return Y.tolist()
         if len(Y) and isinstance(Y[0], tuple | np.ndarray):
             return [v for y in Y for v in y]
-        if self.reading.format == "parquet":  # whose texts stay texts
+        if self.reading.format == "parquet":  # texts in Parquet stay texts
             return list(Y)
         return [value_of(v) if isinstance(v, str) else v for v in Y]
 
     def _kind(self) -> str:
-        """Of all labels that were seen."""
+        """The type of all labels seen: texts, numbers or whole numbers."""
         single = self.reading.format in ("csv", "tsv") and self.reading.task in (
             "multiclass",
             "binary",
@@ -157,7 +159,7 @@ class Summary:
 
 
 def whole_where_exact(y: np.ndarray) -> np.ndarray:
-    """Whole numbers as such, where a float has them exactly."""
+    """Return an array as integers if all its values are whole numbers that a double holds exactly."""
     return y.astype(np.int64) if (np.abs(y) < MOST_EXACT).all() and (y == np.floor(y)).all() else y
 
 

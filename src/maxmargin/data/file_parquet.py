@@ -1,4 +1,4 @@
-"""Tables in Parquet files, by pyarrow, which is imported here and not before."""
+"""Read and write tables in Parquet files; pyarrow is imported only when it is needed."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from maxmargin.data.text import STANDARD_INPUT
 from maxmargin.io.quoting import short
 
 PARQUET_SUFFIX = ".parquet"
-CELL = 8  # bytes, about
+CELL = 8  # estimated bytes of a cell
 NUMBER_TYPES = (bool, int, float)
-ROWS_AT_ONCE = 10_000  # rows that are dicts at a time
+ROWS_AT_ONCE = 10_000  # rows held as dicts at a time; more take more memory, fewer more calls
 RowGroup = tuple[str, int]  # a file, and the number of a row group in it
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns that are not features: the label ("": the last), a weight, and what tells sequences apart."""
+    """The columns that are not features: label ("": the last column), weight, and name of the sequence."""
 
     label: str = ""
     weight: str = ""
@@ -40,7 +40,7 @@ class Columns:
 
 @dataclass
 class TableBatch:
-    """Rows of a file: features by their names, labels, and the other columns where they are asked for."""
+    """Rows of a file: features by their names, labels, and weights and sequence names if requested."""
 
     rows: list[dict[str, Any]]
     labels: np.ndarray
@@ -49,7 +49,7 @@ class TableBatch:
 
 
 def arrow(name: str) -> Any:
-    """A module of pyarrow."""
+    """Import a module of pyarrow."""
     try:
         return import_module(name)
     except ImportError as error:
@@ -57,15 +57,15 @@ def arrow(name: str) -> Any:
 
 
 def files_of(path: Any) -> list[Path]:
-    """The files of a path: itself, or those of a folder, by their names."""
+    """The files of a path: the file itself, or the Parquet files of a folder in order of their names."""
     return sorted(Path(path).glob("*" + PARQUET_SUFFIX)) if Path(path).is_dir() else [Path(path)]
 
 
 def read_parquet(
     path: Any, reading: Reading, size: float, labels_alone: bool = False
 ) -> Iterator[FromFile]:
-    """The rows of a file, or of a folder of them; or their labels alone, with rows that are empty."""
-    if str(path) == STANDARD_INPUT:  # which has no places to go to: all of it is read
+    """Yield the rows of a file or of a folder of files; with ``labels_alone`` the rows are empty."""
+    if str(path) == STANDARD_INPUT:  # it cannot seek, so read all of it
         yield from read_table(path, io.BytesIO(content_of(path)), reading, size, labels_alone)
         return
     for file in files_of(path):
@@ -75,7 +75,7 @@ def read_parquet(
 def read_table(
     path: Any, content: Any, reading: Reading, size: float, labels_alone: bool
 ) -> Iterator[FromFile]:
-    """One file."""
+    """Yield the rows of one file in batches."""
     with refused(path):
         file = arrow("pyarrow.parquet").ParquetFile(content)
         header, first = file.schema_arrow.names, 1
@@ -93,11 +93,11 @@ def read_table(
 
 @contextmanager
 def refused(path: str) -> Iterator[None]:
-    """What pyarrow raises for other bytes, with the name of the file."""
+    """Turn the errors of pyarrow about a file into a FileError with the name of the file."""
     errors = arrow("pyarrow").ArrowException
     try:
         yield
-    except FileError:  # which names it already
+    except FileError:  # it names the file already
         raise
     except (errors, OSError, ValueError, OverflowError) as error:
         raise FileError(f"{path}: {error}") from None
@@ -106,7 +106,10 @@ def refused(path: str) -> Iterator[None]:
 def described_rows(
     path: Any, table: Any, at: int | None, first: int = 1
 ) -> tuple[list[dict[str, Any]], list[Any] | None]:
-    """Rows of a table as dicts of numbers and texts, and their labels; ``first``: the number of the first."""
+    """Return the rows of a table as dicts of numbers and texts, and their labels.
+
+    ``first`` is the number of the first row, for errors.
+    """
     names = table.schema.names
     cells = [table.column(j).to_pylist() for j in range(table.num_columns)]
     columns = [checked_cells(path, name, own) for name, own in zip(names, cells, strict=True)]
@@ -121,7 +124,7 @@ def described_rows(
 
 
 def checked_cells(path: str, name: str, cells: list[Any]) -> list[Any]:
-    """The cells of a column as finite numbers, texts, or None for what is missing."""
+    """Return the cells of a column as finite numbers and texts, with None for missing cells."""
     for cell in cells:
         if cell is not None and not isinstance(cell, (str, *NUMBER_TYPES)):
             raise FileError(
@@ -132,7 +135,7 @@ def checked_cells(path: str, name: str, cells: list[Any]) -> list[Any]:
 
 
 def column_labels(cells: Any) -> np.ndarray:
-    """Labels: texts, or numbers, whole where they can be."""
+    """Return labels as an array of texts or of numbers, as integers if all are whole."""
     if any(isinstance(cell, str) for cell in cells):
         return np.array(cells, dtype=str)
     return whole_where_exact(np.array(cells, dtype=float))
@@ -149,7 +152,7 @@ def groups_of(path: str) -> list[RowGroup]:
 
 
 def batches(groups: Sequence[RowGroup], columns: Columns) -> Iterator[TableBatch]:
-    """Some row groups, a few rows at a time."""
+    """Yield the rows of some row groups, ROWS_AT_ONCE at a time."""
     for path, g in groups:
         with refused(path), arrow("pyarrow.parquet").ParquetFile(path) as file:
             names = file.schema_arrow.names
@@ -170,7 +173,7 @@ def batches(groups: Sequence[RowGroup], columns: Columns) -> Iterator[TableBatch
 
 
 def taken(path: str, rows: list[dict[str, Any]], first: int, name: str) -> list[Any]:
-    """A column that is not a feature, taken out of the rows."""
+    """Remove a column that is not a feature from the rows, and return its cells."""
     if not name:
         return []
     cells = [row.pop(name, None) for row in rows]
@@ -180,7 +183,7 @@ def taken(path: str, rows: list[dict[str, Any]], first: int, name: str) -> list[
 
 
 def encoded(groups: Sequence[RowGroup], columns: Columns, encoder: Any) -> tuple[Any, Any, Any]:
-    """X as features, Y and weights (or None); the names of an encoder, or all where it is None."""
+    """Return X as features, Y, and weights or None; without an encoder a new one learns all names."""
     learn, sequences = encoder is None, bool(columns.sequence)
     parts, tables = [], []
     for table in batches(groups, columns):
@@ -191,7 +194,7 @@ def encoded(groups: Sequence[RowGroup], columns: Columns, encoder: Any) -> tuple
         else:
             found = encoder.extend(rows) if learn else encoder.encode(rows)
         parts.append(found.parts[0])
-        table.rows = []  # they are features now
+        table.rows = []  # free the dicts: they are encoded now
         tables.append(table)
     width = encoder.n_features_
     wide = [csr_of(part.data, part.indices, part.indptr, (0, width)) for part in parts]
@@ -202,7 +205,7 @@ def encoded(groups: Sequence[RowGroup], columns: Columns, encoder: Any) -> tuple
 
 
 def plain_rows(groups: Sequence[RowGroup], columns: Columns) -> tuple[Any, Any, Any]:
-    """X as dicts, or lists of them, Y and weights (or None)."""
+    """Return X as dicts or lists of dicts, Y, and weights or None."""
     tables = list(batches(groups, columns))
     rows = list(chain.from_iterable(table.rows for table in tables))
     Y, weights, ends = outputs_of(groups[0], columns, tables)
@@ -212,7 +215,10 @@ def plain_rows(groups: Sequence[RowGroup], columns: Columns) -> tuple[Any, Any, 
 def outputs_of(
     start: RowGroup, columns: Columns, tables: Sequence[TableBatch]
 ) -> tuple[Any, np.ndarray | None, np.ndarray]:
-    """Labels, or sequences of them, weights, and where sequences end: rows that follow each other."""
+    """Return labels, weights, and the offsets of examples.
+
+    A sequence is a run of rows with the same sequence name; its labels come as one array.
+    """
     labels = np.concatenate([table.labels for table in tables])
     given = list(chain.from_iterable(table.weights for table in tables))
     weights = np.array(given) if columns.weight else None
@@ -232,7 +238,7 @@ def outputs_of(
 
 
 def check_begins(start: RowGroup, column: str, name: Any) -> None:
-    """Refuse a sequence that began in the row group before."""
+    """Refuse a sequence that began in the previous row group."""
     path, g = start
     with refused(path), arrow("pyarrow.parquet").ParquetFile(path) as file:
         before = [h for h in range(g) if file.metadata.row_group(h).num_rows]
@@ -247,7 +253,7 @@ def check_begins(start: RowGroup, column: str, name: Any) -> None:
 
 
 def checksum_of(groups: Sequence[RowGroup]) -> str:
-    """Of the bytes of some row groups."""
+    """The checksum of the bytes of some row groups."""
     total = hashlib.sha256()
     for path, g in groups:
         with refused(path), open(path, "rb") as file:
@@ -261,7 +267,7 @@ def checksum_of(groups: Sequence[RowGroup]) -> str:
 
 
 class Sink(io.RawIOBase):
-    """Takes what is written and hands it on in parts."""
+    """A binary file that collects written bytes and gives them out in parts."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
@@ -274,7 +280,7 @@ class Sink(io.RawIOBase):
         return len(content)
 
     def taken(self) -> bytes:
-        """What was written since the last time."""
+        """Return the bytes written since the last call."""
         found = b"".join(self.parts)
         self.parts.clear()
         return found
@@ -283,7 +289,7 @@ class Sink(io.RawIOBase):
 def parquet_parts(
     kinds: dict[str, set[type]], tables: Iterable[list[list[Any]]]
 ) -> Iterator[bytes]:
-    """The content of a file of these columns, in parts; each holds numbers or texts."""
+    """Yield the content of a file with these columns, in parts; refuse columns of numbers and texts."""
     for name, found in kinds.items():
         if str in found and len(found) > 1:
             raise FileError(

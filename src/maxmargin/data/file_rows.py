@@ -1,7 +1,7 @@
-"""Files of rows: numbered features, tables with a header, arrays, shards.
+"""Read files of rows: numbered features, tables with a header, arrays, shards.
 
-Readers give batches of about ``size`` characters of text, with labels as they are written; what these are
-is known when all of them were read (``data.file_labels``).
+Readers yield batches of about ``size`` characters of text, with unconverted labels. The type of the labels is
+known only after the whole file is read (``data.file_labels``).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from maxmargin.data.sharded import open_shards
 from maxmargin.data.text import batches_of, numbered_lines, open_raw
 from maxmargin.io.quoting import short, shortened
 
-LARGEST_FEATURE = 1e150  # of features: products of larger ones are not finite
+LARGEST_FEATURE = 1e150  # largest absolute value of a feature; products of larger ones overflow
 GROUP = re.compile(r"\bqid:(\d{1,18})\b")
 UNREADABLE = (ValueError, OverflowError, IndexError)
 NO_GROUP = "no qid: after the tag, which says of which sequence the line is"
-MOST_REASON = 200  # characters of another reader's message
+MOST_REASON = 200  # characters quoted from scikit-learn's message
 OBJECTS = "it holds objects of Python, which are not read: save arrays of numbers or texts"
 SHARD_TASKS = {"rows": "", "sequences": "tagging", "trees": "parsing"}
 
@@ -33,7 +33,7 @@ SHARD_TASKS = {"rows": "", "sequences": "tagging", "trees": "parsing"}
 def read_svmlight(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:
     several = reading.task in ("", "multilabel") or reading.unlabelled
     for first, lines in batches_of(numbered_lines(path), size):
-        bare = 0  # the first line without a label
+        bare = 0  # number of the first line without a label
         for number, line in enumerate(lines, first):
             label = first_word(line)
             if "," in label and reading.task not in ("", "multilabel"):
@@ -47,14 +47,14 @@ def read_svmlight(path: Any, reading: Reading, size: float) -> Iterator[FromFile
 
 
 def first_word(line: str) -> str:
-    """The label, or what stands in its place."""
+    """The first word of a line without its comment: the label, if there is one."""
     return next(iter(line.partition("#")[0].split(None, 1)), "")
 
 
 def read_svmhmm(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:
     for first, lines in whole_groups(path, size):
         for number, line in enumerate(lines, first):
-            if first_word(line) and group_of(line) is None:  # scikit-learn takes "qid,:1", too
+            if first_word(line) and group_of(line) is None:  # scikit-learn would accept "qid,:1"
                 raise FileError(f"{path}, line {number}: {NO_GROUP}")
         X, y, group = numbered(path, first, lines, reading, query_id=True)
         if not len(group):
@@ -65,7 +65,7 @@ def read_svmhmm(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:
 
 
 def whole_groups(path: Any, size: float) -> Iterator[tuple[int, list[str]]]:
-    """As ``batches_of``, where no batch ends within a sequence."""
+    """Yield batches of lines as ``batches_of`` does, but no batch ends within a sequence."""
     first, kept = 1, list[str]()
     for number, lines in batches_of(numbered_lines(path), size):
         first = first if kept else number
@@ -79,7 +79,7 @@ def whole_groups(path: Any, size: float) -> Iterator[tuple[int, list[str]]]:
 
 
 def last_group(lines: list[str]) -> int:
-    """Where the last sequence begins; lines without a number of one may be within it."""
+    """The line at which the last sequence begins; lines without a qid may lie within a sequence."""
     last = None
     for k in range(len(lines), 0, -1):
         own = group_of(lines[k - 1])
@@ -90,7 +90,7 @@ def last_group(lines: list[str]) -> int:
 
 
 def group_of(line: str) -> int | None:
-    """The number of the sequence that a line is of; None where it has none."""
+    """The number of the sequence of a line; None if the line has no qid."""
     found = GROUP.search(line.partition("#")[0])
     return int(found[1]) if found else None
 
@@ -98,7 +98,10 @@ def group_of(line: str) -> int | None:
 def numbered(
     path: Any, first: int, lines: list[str], reading: Reading, **options: Any
 ) -> tuple[Any, ...]:
-    """Rows of numbered features as wide as in training, labels and what else there is; columns begin at 1."""
+    """Return rows of numbered features as wide as in training, labels, and further results of the reader.
+
+    Columns begin at 1.
+    """
 
     def load(some: list[str]) -> tuple[Any, ...]:
         X, *rest = load_rows(some, **options)
@@ -113,7 +116,7 @@ def numbered(
 
 
 def loaded(path: Any, first: int, lines: list[Any], load: Callable[[list[Any]], Any]) -> Any:
-    """What ``load`` makes of some lines; an error names the first that cannot be read, found by halving."""
+    """Return ``load(lines)``; an error names the first unreadable line, which bisection finds."""
     try:
         return load(lines)
     except UNREADABLE as error:
@@ -136,12 +139,15 @@ def loaded(path: Any, first: int, lines: list[Any], load: Callable[[list[Any]], 
 def load_rows(
     lines: list[Any], dtype: Any = np.float64, zero_based: bool = False, **options: Any
 ) -> tuple[Any, ...]:
-    """Rows of numbered features, columns from 1 or from 0 on; labels, and what else scikit-learn reads."""
-    from sklearn.datasets import load_svmlight_file  # a slow import, of use here alone
+    """Return rows of numbered features, labels, and further results of scikit-learn's reader.
+
+    Columns begin at 1, or at 0 with ``zero_based``.
+    """
+    from sklearn.datasets import load_svmlight_file  # slow to import, and needed only here
 
     text = type(lines[0])().join(lines)
     text = io.BytesIO(text if isinstance(text, bytes) else text.encode())
-    with np.errstate(over="ignore"):  # what overflows is refused
+    with np.errstate(over="ignore"):  # overflow gives infinity, which is refused below
         X, *rest = load_svmlight_file(text, dtype=dtype, zero_based=True, **options)
     if X.nnz and not zero_based and X.indices.min() == 0:
         raise ValueError(
@@ -155,7 +161,7 @@ def load_rows(
 
 
 def widened(X: Any, width: int) -> Any:
-    """Rows of numbered features with as many columns as the file has."""
+    """Return rows of numbered features with ``width`` columns."""
     if isinstance(X, list):
         return [widened(x, width) for x in X]
     return X if X.shape[1] == width else csr_of(X.data, X.indices, X.indptr, (X.shape[0], width))
@@ -189,7 +195,7 @@ def read_csv(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:
 
 
 def numbered_table_rows(path: Any, separator: str) -> Iterator[tuple[int, list[str], int]]:
-    """Rows of a table, with the numbers of their last lines, and their lengths; empty ones are left out."""
+    """Yield (number of the last line, cells, length) for each row of a table that is not empty."""
     rows = csv.reader((line for _, line in numbered_lines(path)), delimiter=separator)
     try:
         for row in rows:
@@ -200,7 +206,7 @@ def numbered_table_rows(path: Any, separator: str) -> Iterator[tuple[int, list[s
 
 
 def named_columns(read: FromFile, path: Any) -> np.ndarray:
-    """Rows as numbers, a column for each name of training, in that order; regression takes no texts."""
+    """Return rows as numbers, with the columns of training in their order; refuse texts."""
     names = read.reading.names = read.reading.names or read.names
     table = np.zeros((len(read.X), len(names)))
     for i, row in enumerate(read.X):
@@ -215,9 +221,9 @@ def named_columns(read: FromFile, path: Any) -> np.ndarray:
 
 
 def label_place(path: Any, header: list[str], reading: Reading) -> int | None:
-    """The number of the column that is the label, the last by default; its name is kept for files to come.
+    """Return the number of the label column, the last by default; keep its name for later files.
 
-    None where it is not there, and labels may be missing.
+    Return None if the column is missing and labels are optional.
     """
     if not header:
         raise FileError(f"{path}: there are no columns")
@@ -235,7 +241,7 @@ def label_place(path: Any, header: list[str], reading: Reading) -> int | None:
         return None
     else:
         raise FileError(f"{path}: no column {short(label)}; there are {', '.join(header)}")
-    reading.label = header[at] or label  # an empty name says nothing
+    reading.label = header[at] or label  # an empty name could not find the column again
     return at
 
 
@@ -248,7 +254,7 @@ def value_of(text: str) -> Any:
 
 
 def content_of(path: Any) -> bytes:
-    """All of a file that is not text."""
+    """The whole content of a binary file."""
     with open_raw(path) as file:
         return file.read()
 
@@ -264,7 +270,7 @@ def read_npz(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:
             y = file[names["y"]] if "y" in names else np.zeros(len(X))
             if not (isinstance(X, np.ndarray) and isinstance(y, np.ndarray)):
                 raise ValueError("X or y is not an array")
-    except Exception as error:  # of any kind, where bytes are damaged
+    except Exception as error:  # damaged bytes may raise any error
         said = OBJECTS if "pickle" in str(error) else error
         raise FileError(f"{path}: {said}") from None
     if X.ndim != 2 or y.ndim != 1 or len(X) != len(y):

@@ -1,6 +1,6 @@
-"""Files of sequences and of trees: text in columns, attributes, brackets.
+"""Read files of sequences and of trees: text in columns, attributes, brackets.
 
-Readers give batches of about ``size`` characters of text; all of them together are the file.
+Readers yield the file in batches of about ``size`` characters of text.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from maxmargin.io.quoting import short
 
 ESCAPED = re.compile(r"((?:\\.|[^\\:])*\\?)(?:(:)(.*))?", re.DOTALL)
 UD_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
-COMMENTS = "#%;"  # between trees
-Example = tuple[Any, Any, list[str]]  # what is said of it, its output, its lines or words
+COMMENTS = "#%;"  # characters that begin a comment between trees
+Example = tuple[Any, Any, list[str]]  # input, output, and the lines or words of the example
 
 
 def in_batches(
     examples: Iterable[Example], reading: Reading, size: float, tokens: bool = True
 ) -> Iterator[FromFile]:
-    """Examples one after the other as batches; ``tokens`` are kept where they are lines."""
+    """Group examples into batches; ``tokens`` tells whether to keep the lines of each example."""
     batch, taken = list[Example](), 0
     for example in examples:
         batch.append(example)
@@ -43,7 +43,7 @@ def batch_of(examples: list[Example], reading: Reading, tokens: bool) -> FromFil
 
 
 def sequence_lines(path: Any) -> Iterator[tuple[int, list[str]]]:
-    """The lines of each sequence, and the number of the first; empty lines are between them."""
+    """Yield the number of the first line and the lines of each sequence; empty lines separate them."""
     first, lines = 1, list[str]()
     for number, line in numbered_lines(path):
         text = line.rstrip("\r\n")
@@ -58,7 +58,10 @@ def sequence_lines(path: Any) -> Iterator[tuple[int, list[str]]]:
 
 
 def column_sequences(path: Any, least: int = 2) -> Iterator[tuple[int, list[str], list[list[str]]]]:
-    """The first line of each sequence, its lines, and the columns in them, at least this many."""
+    """Yield the number of the first line, the lines and their columns of each sequence.
+
+    Refuses a file with fewer than ``least`` columns, and lines with other numbers of columns.
+    """
     width = 0
     for first, lines in sequence_lines(path):
         rows = [line.split() for line in lines]
@@ -78,7 +81,7 @@ def read_column_batches(path: Any, reading: Reading, size: float) -> Iterator[Fr
 
 
 def column_examples(path: Any, reading: Reading) -> Iterator[Example]:
-    """Sequences of described tokens, with their labels."""
+    """Yield sequences of tokens as attributes, with their labels."""
     at: int | None = None
     least = 1 if reading.unlabelled else 2
     for number, (first, lines, rows) in enumerate(column_sequences(path, least)):
@@ -90,7 +93,7 @@ def column_examples(path: Any, reading: Reading) -> Iterator[Example]:
 
 
 def label_column(path: Any, line: int, width: int, reading: Reading) -> int | None:
-    """Which column is the label, kept for files to come; None where it is left out, and may be."""
+    """Return the label column and keep it for later files; None if labels are optional and missing."""
     if reading.columns and reading.unlabelled and width == reading.columns - 1:
         return None
     if reading.columns not in (0, width):
@@ -107,7 +110,7 @@ def label_column(path: Any, line: int, width: int, reading: Reading) -> int | No
 
 
 def described_tokens(path: Any, line: int, rows: list[list[str]], templates: str) -> Any:
-    """The attributes of tokens; errors name the file and the line."""
+    """Return the attributes of tokens; errors name the file and the line."""
     try:
         return describe_columns(rows, templates)
     except ValueError as error:
@@ -122,7 +125,7 @@ def read_conllu(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:
 
 
 def conllu_examples(path: Any, reading: Reading, at: int) -> Iterator[Example]:
-    """Sequences of described words, with what is in a column."""
+    """Yield sequences of words as attributes, with the cells of column ``at`` as labels."""
     for first, lines in sequence_lines(path):
         kept = []
         for t, line in enumerate(lines):
@@ -131,7 +134,7 @@ def conllu_examples(path: Any, reading: Reading, at: int) -> Iterator[Example]:
                 continue
             if len(columns) != len(UD_COLUMNS):
                 raise FileError(f"{path}, line {first + t}: {len(columns)} columns, expected 10")
-            if columns[0].isdigit():  # else words of one token, or an empty node
+            if columns[0].isdigit():  # skip multiword tokens (1-2) and empty nodes (1.1)
                 kept.append(columns)
         if kept:
             x = described_tokens(path, first, [[c[1]] for c in kept], reading.templates)
@@ -143,7 +146,7 @@ def read_crfsuite(path: Any, reading: Reading, size: float) -> Iterator[FromFile
 
 
 def crfsuite_examples(path: Any) -> Iterator[Example]:
-    """Sequences of attributes, with their labels."""
+    """Yield sequences of attributes, with their labels."""
     for first, lines in sequence_lines(path):
         fields = [line.split("\t") for line in lines]
         x = [attributes(path, first + t, row[1:]) for t, row in enumerate(fields)]
@@ -151,7 +154,7 @@ def crfsuite_examples(path: Any) -> Iterator[Example]:
 
 
 def attributes(path: str, line: int, texts: list[str]) -> dict[str, float]:
-    """Names and values of CRFsuite's attributes: ``name``, ``name:value``, with \\: and \\\\ in names."""
+    """Parse CRFsuite's attributes ``name`` and ``name:value``; names may hold the escapes \\: and \\\\."""
     found: dict[str, float] = {}
     for text in texts:
         name, colon, value = unescaped(text) if "\\" in text else text.partition(":")
@@ -165,7 +168,7 @@ def attributes(path: str, line: int, texts: list[str]) -> dict[str, float]:
 
 
 def unescaped(text: str) -> tuple[str, str, str]:
-    """Name, colon and value of an attribute whose name has \\: for a colon and \\\\ for a backslash."""
+    """Split an attribute into name, colon and value; \\: stands for a colon, \\\\ for a backslash."""
     escaped, colon, value = ESCAPED.fullmatch(text).groups()  # type: ignore[union-attr]
     return re.sub(r"\\([\\:])", r"\1", escaped), colon, value
 
@@ -176,7 +179,7 @@ def read_brackets(path: Any, reading: Reading, size: float) -> Iterator[FromFile
 
 
 def bracket_examples(path: Any, unlabelled: bool) -> Iterator[Example]:
-    """Sentences with their trees; without, where lines are words and that may be."""
+    """Yield sentences with their trees; if labels are optional, lines of words have no trees."""
     lines = numbered_lines(path)
     for number, line in lines:
         if not line.strip() or line.lstrip()[0] in COMMENTS:
@@ -187,7 +190,7 @@ def bracket_examples(path: Any, unlabelled: bool) -> Iterator[Example]:
         for tree in bracket_trees(path, chain([(number, line)], lines)):
             words = tree.leaves()
             yield words, tree, words
-    for _, line in lines:  # sentences
+    for _, line in lines:  # the remaining lines are sentences
         if line.strip():
             yield line.split(), None, [line]
 
@@ -195,7 +198,7 @@ def bracket_examples(path: Any, unlabelled: bool) -> Iterator[Example]:
 def bracket_trees(
     path: Any, lines: Iterable[tuple[int, str]] | None = None, top: str | None = None
 ) -> Iterator[ParseTree]:
-    """The trees of a file in brackets, one by one: the file is never in memory as a whole."""
+    """Yield the trees of a file in brackets one by one; the whole file is never in memory."""
     buffered, depth, began = list[str](), 0, 1
     for number, line in numbered_lines(path) if lines is None else lines:
         began = began if buffered else number
@@ -209,7 +212,7 @@ def bracket_trees(
 
 
 def depth_after(line: str, depth: int) -> int:
-    """How many brackets are open after a line; those in comments, between trees, do not count."""
+    """The number of open brackets after a line; comments between trees are skipped."""
     if not any(mark in line for mark in COMMENTS):
         return depth + line.count("(") - line.count(")")
     position = 0
@@ -220,12 +223,12 @@ def depth_after(line: str, depth: int) -> int:
 
 
 def trees_of(path: Any, began: int, lines: list[str], top: str | None = None) -> list[ParseTree]:
-    """The trees of some lines; errors name the file and the line of the file."""
+    """Parse the trees in some lines; errors name the file and the line in it."""
     text = "".join(lines)
     try:
         return read_trees(text, top)
     except TreeError:
         try:
-            return read_trees("\n" * (began - 1) + text, top)  # for the number of the line
+            return read_trees("\n" * (began - 1) + text, top)  # to correct the line
         except TreeError as error:
             raise TreeError(f"{path}, {error}") from None

@@ -1,4 +1,4 @@
-"""Text files into shards, in one pass and in little memory: svmlight rows, CoNLL-like columns."""
+"""Convert text files to shards in one pass and in little memory: svmlight rows, CoNLL-like columns."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from maxmargin.data.text import batches_of, byte_lines, readable
 from maxmargin.io.fields import MOST_FEATURES
 from maxmargin.io.quoting import short
 
-CHUNK_BYTES = 8 * 2**20  # of text parsed at a time
-# Columns of tokens to their attributes.
+CHUNK_BYTES = 8 * 2**20  # bytes of text parsed at a time; more take more memory, fewer more calls
+# A function from the columns of all tokens of a sequence to the attributes of each token.
 Describe = Callable[[Sequence[Sequence[str]]], Sequence[Any]]
 
 
@@ -36,10 +36,10 @@ def svmlight_to_shards(
     shard_bytes: int = SHARD_BYTES,
     overwrite: bool = False,
 ) -> Path:
-    """Rows ``label index:value ...`` (svmlight, LIBSVM) into CSR shards.
+    """Convert rows ``label index:value ...`` (svmlight, LIBSVM) to CSR shards.
 
     Columns begin at 1, or at 0 with ``zero_based``. ``n_features`` fixes the width, for a test file.
-    Labels become whole numbers where all of a chunk are.
+    The labels of a chunk become integers if all of them are whole numbers.
     """
     source, most = readable(path, folder), MOST_FEATURES if n_features is None else n_features
 
@@ -67,17 +67,17 @@ def columns_to_shards(
     shard_bytes: int = SHARD_BYTES,
     overwrite: bool = False,
 ) -> Path:
-    """Tokens, one per line in columns, an empty line after each sequence (CoNLL), into chain shards.
+    """Convert text in columns (CoNLL) to chain shards: one token per line, an empty line after each sequence.
 
     Parameters
     ----------
     tag : int, the column that is the label
-    describe : from the other columns of all tokens of a sequence to the attributes of each token
-        ``partial(data.describe_columns, templates="window")`` makes few of them.
+    describe : function from the other columns of all tokens of a sequence to the attributes of each token
+        ``partial(data.describe_columns, templates="window")`` makes few attributes.
     hash_bits : int or None
-        2^hash_bits columns by a hash of the names; None: a column for each name, kept in the manifest.
+        Hash the names to 2^hash_bits columns. None: a column for each name; the manifest keeps the names.
     like : ShardedDataset, path of its folder, or None
-        Use its columns, for a test file; names that it does not know are left out.
+        Use the columns of this data set, for a test file. Names that it does not know are dropped.
     """
     if isinstance(like, str | PathLike):
         like = open_shards(like)
@@ -108,13 +108,13 @@ def columns_to_shards(
 def read_columns(
     path: Any, tag: int | None = -1, describe: Describe = describe_columns
 ) -> tuple[list[Sequence[Any]], list[list[str]] | None]:
-    """The attributes of the tokens of a text file in columns, and their labels: X and Y of a chain.
+    """Read the attributes and labels of the tokens of a text file in columns: X and Y of a chain.
 
     Parameters
     ----------
-    path : path of the file, which may be packed
-    tag : int, the column that is the label; None: there is none, and Y is None
-    describe : as for ``columns_to_shards``; a model reads what it was trained with
+    path : path of the file, which may be compressed
+    tag : int, the column that is the label; None: the file has no labels, and Y is None
+    describe : function as for ``columns_to_shards``; use the one that the model was trained with
     """
     found = list(labelled_sequences(readable(path), tag))
     X = [describe(tokens) for tokens, _ in found]
@@ -122,7 +122,7 @@ def read_columns(
 
 
 def labelled_sequences(path: Any, tag: int | None) -> Iterator[tuple[list[list[str]], list[str]]]:
-    """The tokens of each sequence without their labels, and these."""
+    """Yield the tokens of each sequence without the label column, and their labels."""
     for _, _, tokens in column_sequences(path, 1 if tag is None else 2):
         width = len(tokens[0])
         if tag is None:

@@ -1,4 +1,4 @@
-"""What is read from a file: examples and true outputs, and how they were read."""
+"""The examples and true outputs read from a file, and the settings for reading it."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ from maxmargin.io.fields import (
 )
 from maxmargin.io.quoting import ForeignError, short
 
-NUMBERED = ("svmlight", "svmhmm")  # features, by columns from 1 on
+NUMBERED = ("svmlight", "svmhmm")  # formats whose features are column numbers from 1 on
 
 
 class FileError(ForeignError):
-    """What is wrong with a file, with its name and line."""
+    """A fault in a file, with its name and line."""
 
 
 @dataclass
 class Reading:
-    """How a file is read: kept in a model file, so that new files are read the same way."""
+    """The settings for reading a file; a model file keeps them, so that new files are read the same way."""
 
     format: str
     task: str
-    label: str = ""  # name or number of the column that is the label; empty: the usual one
-    templates: str = "words"  # of columns, a name or the text of a template: see ``data.templates``
-    n_features: int = 0  # of numbered features, as many as in training; 0: as many as there are
-    columns: int = 0  # of text in columns, with the label; 0: as many as there are
-    names: list[str] = field(default_factory=list)  # of the columns of a table of numbers, in order
-    unlabelled: bool = False  # whether labels may be missing: for predictions
+    label: str = ""  # name or number of the label column; empty: the usual one of the format
+    templates: str = "words"  # name or text of the template for columns: see ``data.templates``
+    n_features: int = 0  # number of numbered features in training; 0: as many as in the file
+    columns: int = 0  # number of columns of text, with the label; 0: as many as in the file
+    names: list[str] = field(default_factory=list)  # columns of a table of numbers, in order
+    unlabelled: bool = False  # whether labels may be missing, for predictions
 
     def state(self) -> dict[str, Any]:
-        """Plain values, for a file."""
+        """Return the settings as plain values, for a file."""
         return {name: value for name, value in vars(self).items() if name != "unlabelled"}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Reading:
-        """What ``state`` gave; refuses what is not a way of reading."""
+        """Return the settings that ``state`` describes; refuse invalid values."""
         known = {f.name for f in fields(cls)} - {"unlabelled"}
-        state = {"columns": 0, "names": [], **state}  # which older files do not say
+        state = {"columns": 0, "names": [], **state}  # older files lack these
         check_names(state, sorted(known), "reading")
         for name in ("label", "templates"):
             if not isinstance(field_of(state, name), str):
@@ -68,7 +68,7 @@ class Reading:
 
 
 def known_templates(state: dict[str, Any]) -> str:
-    """A name, or the text of a template; refuses any other."""
+    """Return the ``templates`` field: a known name or the text of a template; refuse others."""
     if state["templates"] not in TEMPLATES:
         try:
             template_of(state["templates"])
@@ -79,25 +79,25 @@ def known_templates(state: dict[str, Any]) -> str:
 
 @dataclass
 class FromFile:
-    """Examples and true outputs, and the tokens of each example where a format has some.
+    """Examples and true outputs, and the tokens of each example if the format has tokens.
 
-    Y is None where there are no labels, and ``Reading.unlabelled`` allows that.
+    Y is None if there are no labels and ``Reading.unlabelled`` allows that.
     """
 
     X: Any
     Y: Any
     reading: Reading
     tokens: list[Any] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)  # of the columns of a table, but for the label
-    lines: list[int] = field(default_factory=list)  # of the rows of a table
-    bare: int = 0  # the line of the first row without a label
+    names: list[str] = field(default_factory=list)  # columns of a table, without the label
+    lines: list[int] = field(default_factory=list)  # line numbers of the rows of a table
+    bare: int = 0  # number of the first line without a label
 
     def __len__(self) -> int:
         return int(self.X.shape[0]) if hasattr(self.X, "shape") else len(self.X)
 
     @property
     def width(self) -> int:
-        """How many numbered features there are; 0 where features have names."""
+        """The number of numbered features; 0 if features have names."""
         if self.reading.format not in NUMBERED:
             return 0
         first = self.X if sp.issparse(self.X) else self.X[0]
@@ -105,7 +105,7 @@ class FromFile:
 
 
 def joined_batches(batches: list[FromFile]) -> FromFile:
-    """The examples of several batches of a file, which are of one kind."""
+    """Join several batches of one file."""
     first = batches[0]
     if len(batches) == 1:
         return first
@@ -119,7 +119,7 @@ def joined_batches(batches: list[FromFile]) -> FromFile:
 
 
 def stacked_batches(parts: list[Any]) -> Any:
-    """Matrices, arrays or lists, one after the other."""
+    """Concatenate matrices, arrays or lists."""
     if sp.issparse(parts[0]):
         return sp.vstack(parts, format="csr")
     if isinstance(parts[0], np.ndarray):

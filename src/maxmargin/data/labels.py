@@ -1,4 +1,4 @@
-"""Labels of any kind, as numbers inside."""
+"""Encode labels of any hashable kind as whole numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from maxmargin.io.quoting import short
 
 PLAIN: set[type] = {list, tuple, np.ndarray}
 SORTED = frozenset("biufUS")  # kinds of arrays that NumPy can sort and compare
-CLOSE = 10_000  # between the least and the largest of whole numbers that are counted
+# Largest range of integer labels that are counted in a table instead of sorted. A larger range takes more
+# memory and may be slower than sorting; a smaller one sorts more often.
+CLOSE = 10_000
 
 
 def is_masked(label: Any) -> bool:
@@ -30,7 +32,7 @@ def is_masked(label: Any) -> bool:
 
 
 def as_array(labels: Sequence[Any]) -> np.ndarray:
-    """Labels as one array that keeps each label as it is (NumPy would turn [1, 'a'] into strings)."""
+    """Return labels as one array without changing any label (NumPy would turn [1, 'a'] into strings)."""
     kinds = {type(label) for label in labels}
     if len(kinds) == 1 and (
         kinds <= {str, int, float, bool} or issubclass(next(iter(kinds)), np.generic)
@@ -45,10 +47,10 @@ def as_array(labels: Sequence[Any]) -> np.ndarray:
 
 
 class Outputs(list[Any]):
-    """Predicted outputs: a list that NumPy takes for an array of n outputs, also where they differ in length.
+    """Predicted outputs: a list that NumPy converts to an array of n outputs, even of different lengths.
 
-    scikit-learn joins the predictions of folds as arrays. Labellings become an array of objects, places of
-    parts, which are of one shape, and ``even`` outputs an array of more dimensions.
+    scikit-learn joins the predictions of folds as arrays. Labellings become an array of objects. Outputs of
+    one shape (``even``, or arrays of several dimensions) become an array of more dimensions.
     """
 
     def __init__(self, outputs: Iterable[Any], even: bool = False):
@@ -60,7 +62,7 @@ class Outputs(list[Any]):
         return array if dtype is None else array.astype(dtype)
 
     def tolist(self) -> list[Any]:
-        """The outputs with arrays as lists of Python's own values, as seqeval takes them."""
+        """Return the outputs with arrays as lists of plain Python values, as seqeval expects."""
         return [y.tolist() if isinstance(y, np.ndarray | np.generic) else y for y in self]
 
 
@@ -70,7 +72,7 @@ def is_plain_array(labels: Any) -> bool:
 
 
 def distinct_labels(labels: np.ndarray) -> np.ndarray:
-    """``np.unique``: whole numbers that are close together are counted, which takes a tenth of its time."""
+    """Return the distinct labels, sorted; integers in a small range are counted, which is faster."""
     if labels.dtype.kind not in "iu" or len(labels) == 0 or labels.ndim != 1:
         return np.unique(labels)
     low = labels.min()
@@ -80,16 +82,16 @@ def distinct_labels(labels: np.ndarray) -> np.ndarray:
 
 
 def above(labels: np.ndarray, low: Any) -> np.ndarray:
-    """Whole numbers less one of them; also where their own type could not hold that."""
+    """Subtract ``low`` from integers, in int64 so that small dtypes do not overflow."""
     return np.subtract(labels, low, dtype=np.int64, casting="unsafe")
 
 
 def flatten(Y: Sequence[Any]) -> Any:
-    """All labels of all sequences, one after the other."""
+    """Concatenate the labels of all sequences."""
     if isinstance(Y, CodedSequences):
         return Y
     types = set(map(type, Y))
-    if not types <= PLAIN:  # the question below takes long
+    if not types <= PLAIN:  # testing every item is slow
         Y = [unmasked(y, f"Y[{i}]") if is_masked(y) else y for i, y in enumerate(Y)]
     if types and all(issubclass(kind, np.ndarray) for kind in types):
         kinds = {dtype.kind for dtype in set(map(attrgetter("dtype"), Y))}
@@ -99,12 +101,12 @@ def flatten(Y: Sequence[Any]) -> Any:
 
 
 def are_lists(Y: Any) -> bool:
-    """Whether all sequences of labels are lists, which the core reads."""
+    """Whether Y is a list of lists, which the core can read."""
     return type(Y) is list and set(map(type, Y)) == {list}
 
 
 def check_classes(classes: np.ndarray) -> None:
-    """Refuse a single class: there would be nothing to learn."""
+    """Refuse a single class, with which a model cannot learn anything."""
     if len(classes) < 2:
         raise ValueError(
             f"at least 2 classes are needed, but Y holds one class only: {classes.tolist()}"
@@ -112,7 +114,7 @@ def check_classes(classes: np.ndarray) -> None:
 
 
 def fault_of_label(label: Any) -> str:
-    """Why a value cannot be a label, in words; empty if it can be one."""
+    """Describe why a value cannot be a label; empty if it can."""
     try:
         if label != label:
             return "is no label: nothing is equal to it; drop the example, or give the label a name"
@@ -124,7 +126,7 @@ def fault_of_label(label: Any) -> str:
 
 
 class UnfitLabel(ValueError):
-    """A value that cannot be a label; the message does not say yet where it is."""
+    """A value that cannot be a label; ``placed`` adds its position to the message."""
 
     def __init__(self, name: str, label: Any, fault: str):
         super().__init__(f"{name}: {label!r} {fault}")
@@ -133,7 +135,7 @@ class UnfitLabel(ValueError):
 
 @contextmanager
 def placed(Y: Any, nested: bool = False, name: str = "Y") -> Iterator[None]:
-    """Errors about unfit labels say where in Y the first one is; ``nested``: outputs have several labels."""
+    """Add the position of the first unfit label in Y to errors; ``nested``: outputs have several labels."""
     try:
         yield
     except UnfitLabel as error:
@@ -154,7 +156,7 @@ def check_fit_for_labels(values: Iterable[Any], name: str) -> None:
 
 
 def hashed(look_up: Callable[[], Any], where: str) -> Any:
-    """What a look at labels in a dict finds; names where they are that have no hash."""
+    """Return ``look_up()``; if a label is not hashable, the error says where."""
     try:
         return look_up()
     except TypeError as error:
@@ -162,9 +164,9 @@ def hashed(look_up: Callable[[], Any], where: str) -> Any:
 
 
 class LabelSet:
-    """The distinct labels, sorted where they can be, and the code of each.
+    """The distinct labels, sorted if they can be compared, and the code of each.
 
-    ``classes`` fixes the set from outside: a fold that misses a label still has it.
+    Given ``classes`` fix the set, so that a fold without a label still has its class.
     """
 
     classes: np.ndarray
@@ -195,7 +197,10 @@ class LabelSet:
 
     @classmethod
     def learn(cls, Y: Any, classes: Any = None, nested: bool = False) -> LabelSet:
-        """The given classes, or those of the labels (of sequences, where ``nested``): at least two."""
+        """Return the set of the given classes, or of the labels in Y; refuse fewer than two classes.
+
+        ``nested`` : whether Y holds sequences of labels
+        """
         if classes is not None:
             labels = cls(classes, "classes")
         else:
@@ -210,13 +215,13 @@ class LabelSet:
         return len(self.classes)
 
     def encode_sequences(self, Y: Sequence[Any]) -> np.ndarray:
-        """Codes of all labels of all sequences, one after the other, as ``encode``."""
+        """Return the codes of all labels of all sequences as one array; see ``encode``."""
         if are_lists(Y):
             return hashed(partial(core.label_codes, Y, self.code), "Y")
         return self.encode(flatten(Y))
 
     def encode(self, labels: Any, where: str = "Y") -> np.ndarray:
-        """Codes (int32) of a flat sequence of labels; -1 marks a label that is not in the set."""
+        """Return the codes (int32) of a flat sequence of labels; -1 marks a label outside the set."""
         if isinstance(labels, CodedLabels | CodedSequences):
             table = self.encode(labels.classes, where)
             return np.concatenate([table[part] for part in labels.codes])
@@ -235,7 +240,7 @@ class LabelSet:
         return hashed(lambda: np.fromiter(found, np.int32, len(labels)), where)
 
     def _by_table(self, labels: np.ndarray) -> np.ndarray | None:
-        """Codes of whole numbers that lie between classes which are close together; else None."""
+        """Return the codes by a table if classes and labels lie in one small range; else None."""
         low, high = self.classes.min(), self.classes.max()
         inside = low <= labels.min() and labels.max() <= high
         if not inside or int(high) - int(low) >= CLOSE:
@@ -245,11 +250,11 @@ class LabelSet:
         return table[above(labels, low)]
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
-        """Labels of codes."""
+        """Return the labels of codes."""
         return self.classes[codes]
 
     def state(self) -> dict[str, Any]:
-        """The labels as plain values; refuses labels that text cannot hold."""
+        """Return the labels as plain values; refuse labels that JSON cannot hold."""
         labels = self.classes.tolist()
         if not all(isinstance(label, str | int | float | bool | None) for label in labels):
             raise ValueError(
@@ -259,7 +264,7 @@ class LabelSet:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> LabelSet:
-        """The labels that ``state`` wrote, in their order."""
+        """Return the labels that ``state`` describes, in their order."""
         labels, classes, dtype = cls([]), list_of(state, "classes"), saved_dtype(state)
         if not all(isinstance(label, str | int | float | bool | None) for label in classes):
             raise FieldError("labels must be texts, numbers, true, false or null")
@@ -280,14 +285,14 @@ class LabelSet:
 
 
 def is_matrix(Y: Any) -> bool:
-    """Whether Y is a matrix of 0 and 1, and not a list of sets of labels."""
+    """Whether Y is a matrix of numbers (0 and 1) rather than a list of sets of labels."""
     if sp.issparse(Y):
         return True
     return is_plain_array(Y) and Y.ndim == 2 and Y.dtype.kind in "biuf"
 
 
 def ordered(names: Iterable[Hashable]) -> LabelSet:
-    """Labels in the order of the columns that they name."""
+    """Return a label set in the order of the columns that the labels name."""
     labels = LabelSet(names, "classes")
     given = list(names)
     if len(labels) != len(given):
@@ -299,7 +304,7 @@ def ordered(names: Iterable[Hashable]) -> LabelSet:
 
 
 def members(y: Any, name: str) -> list[Hashable]:
-    """The labels of one example, which messages call by this name."""
+    """Return the labels of one example; ``name`` identifies it in errors."""
     if isinstance(y, str) or not isinstance(y, Iterable) or getattr(y, "shape", None) == ():
         raise ValueError(
             f"{name} must be a set (list, tuple) of labels, or Y a matrix; got {short(y)}"
@@ -319,12 +324,13 @@ def members(y: Any, name: str) -> list[Hashable]:
 # Files
 
 DTYPE = re.compile(r"[<>|=]?(b1|[iu][1248]|f[248]|U\d{1,8}|O8?)")
-# Texts may take this many bytes in all, and beyond that this many times what they would need.
+# Text labels from a file may take WIDE_TEXTS bytes plus TIMES the bytes that they need. Without this limit a
+# small file could allocate huge memory; smaller values would refuse short texts beside a long one.
 WIDE_TEXTS, TIMES = 2**24, 16
 
 
 def saved_dtype(state: dict[str, Any]) -> np.dtype:
-    """The type of labels from a file; refuses texts far wider than any that is there."""
+    """Return the dtype of labels from a file; refuse text types far wider than the texts."""
     text, classes = state.get("dtype"), list_of(state, "classes")
     if not isinstance(text, str) or not DTYPE.fullmatch(text):
         raise FieldError(f"dtype {short(text)} is not a type of labels")
@@ -339,5 +345,5 @@ def saved_dtype(state: dict[str, Any]) -> np.dtype:
 
 
 def same_label(kept: Any, label: Any) -> bool:
-    """Whether an array holds a label as it was written; NaN is NaN."""
+    """Whether a label from an array equals the written one in type and value; NaN equals NaN."""
     return type(kept) is type(label) and (kept == label or kept != kept)

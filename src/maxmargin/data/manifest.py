@@ -1,18 +1,18 @@
-"""The manifest of a sharded data set: what is in the folder, in JSON. Nothing in it is executed.
+"""The manifest of a sharded data set: a JSON file that lists the shards. Nothing in it is executed.
 
     format, version     "maxmargin-shards", 1, or 2 with a generation
-    generation          absent, or how often the data set was replaced in its folder
+    generation          absent, or the number of times that the data set was replaced in its folder
     kind                "rows" (an example is a row) or "sequences" (an example is a run of rows)
     layout, dtype       "dense" or "csr", "<f4" or "<f8"
-    features            columns
-    labels              {"classes": [...], "dtype": ...} or null; the files hold codes, places in classes
+    features            number of columns
+    labels              {"classes": [...], "dtype": ...} or null; the files hold codes, indices into classes
     attributes          {"names": [...]}, {"hash_bits": b}, {"n_features": n} or null: names of the columns
     shards              [{"examples", "rows", "entries", "files": {part: {"bytes", "sha256"}}}, ...]
 
-The files of shard 3 are called shard-00003.<part>, or shard-00003-<generation>.<part>; a manifest cannot
-point to any other. It is written last, to a temporary file that then takes its place: a folder with a
-manifest was written whole. A data set that replaces another has a higher generation, so that the files of
-both lie side by side until the manifest changes, in one step, from the old ones to the new ones.
+The files of shard 3 are called shard-00003.<part>, or shard-00003-<generation>.<part>. A manifest cannot
+point to other files. It is written last, to a temporary file that then replaces it, so a folder with a
+manifest is complete. A data set that replaces another has a higher generation. The files of both lie side by
+side until the manifest changes, in one step, from the old files to the new ones.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from maxmargin.io.files import write_parts
 from maxmargin.io.quoting import short
 
 SHARD_FORMAT, MANIFEST_VERSION, MANIFEST_NAME = "maxmargin-shards", 1, "manifest.json"
-REPLACED = 2  # the version of a manifest with a generation, which earlier readers do not know
+REPLACED = 2  # version of a manifest with a generation; earlier readers refuse it
 PARTS = ("data", "indices", "indptr", "offsets", "codes", "trees", "starts")
 FILES = re.compile(rf"shard-\d{{5,}}(-\d+)?\.({'|'.join(PARTS)})|{re.escape(MANIFEST_NAME)}\.part")
 SHARD_KINDS, LAYOUTS, DTYPES = ("rows", "sequences"), ("dense", "csr"), ("<f4", "<f8")
-TREES, TEXT, BYTES = "trees", "text", "|u1"  # kind, layout and dtype of treebanks go together
+TREES, TEXT, BYTES = "trees", "text", "|u1"  # kind, layout and dtype of treebanks
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a folder of shards holds."""
+    """The content of a folder of shards."""
 
     kind: str
     layout: str
@@ -83,16 +83,16 @@ class Manifest:
 
     @property
     def examples(self) -> int:
-        """How many examples all shards hold."""
+        """The number of examples in all shards."""
         return sum(shard.examples for shard in self.shards)
 
     @property
     def rows(self) -> int:
-        """How many rows all shards hold."""
+        """The number of rows in all shards."""
         return sum(shard.rows for shard in self.shards)
 
     def sizes(self, shard: Shard) -> dict[str, int]:
-        """Bytes that each file of a shard must have."""
+        """The size in bytes that each file of a shard must have."""
         if self.kind == TREES:
             starts = (shard.examples + 1) * 8
             drawn = {"trees": shard.entries, "starts": starts} if shard.entries else {}
@@ -110,7 +110,7 @@ class Manifest:
         return sizes
 
     def names(self) -> set[str]:
-        """All files of the data set."""
+        """The names of all files of the data set."""
         shards = enumerate(self.shards)
         return {
             MANIFEST_NAME,
@@ -131,7 +131,7 @@ def remove_others(folder: Path, kept: set[str]) -> None:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Put the manifest in its place, whole or not at all."""
+    """Write or replace the manifest of a folder, whole or not at all."""
     content = {"format": SHARD_FORMAT, "version": MANIFEST_VERSION, **asdict(manifest)}
     if manifest.generation:
         content["version"] = REPLACED
@@ -142,7 +142,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a folder; refuses one that no writer could have written."""
+    """Read the manifest of a folder; refuse one that no writer could have written."""
     path = folder / MANIFEST_NAME
     if path.exists() and not path.is_file():
         raise ShardError(f"{path} is not a regular file")
@@ -159,7 +159,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def parse_manifest(content: Any) -> Manifest:
-    """A checked manifest from what JSON gave."""
+    """Return a checked manifest from parsed JSON."""
     try:
         manifest = manifest_of(entries_of(content, "the manifest"))
     except FieldError as error:
@@ -172,7 +172,7 @@ def parse_manifest(content: Any) -> Manifest:
 
 
 def manifest_of(fields: dict[str, Any]) -> Manifest:
-    """The fields of a manifest, each as it must be; not yet compared with each other."""
+    """Return a manifest whose fields are checked one by one, but not yet compared with each other."""
     choice(fields, "format", (SHARD_FORMAT,))
     version = fields.get("version")
     if isinstance(version, bool) or version not in (MANIFEST_VERSION, REPLACED):
@@ -194,7 +194,7 @@ def manifest_of(fields: dict[str, Any]) -> Manifest:
 
 
 def parse_shard(entry: Any, k: int) -> Shard:
-    """One shard's counts and files."""
+    """Return the checked counts and files of one shard."""
     fields = entries_of(entry, f"shards[{k}]")
     files = {}
     for part, file in entries_of(fields.get("files"), f"shards[{k}].files").items():
@@ -208,7 +208,7 @@ def parse_shard(entry: Any, k: int) -> Shard:
 
 
 def check_sizes(manifest: Manifest, shard: Shard, k: int) -> None:
-    """The files of a shard must be those that its counts and types ask for."""
+    """Refuse a shard whose files or sizes do not fit its counts and types."""
     sizes = manifest.sizes(shard)
     if manifest.kind == "rows" and shard.examples != shard.rows:
         raise ShardError(f"shards[{k}] has {shard.examples} examples in {shard.rows} rows")
@@ -228,7 +228,7 @@ def check_sizes(manifest: Manifest, shard: Shard, k: int) -> None:
 
 
 def parse_labels(value: Any) -> dict[str, Any]:
-    """The classes, in the order of their codes."""
+    """Return the checked classes, in the order of their codes."""
     fields = entries_of(value, "labels")
     classes = list_of(fields, "classes")
     if any(isinstance(label, float) and not math.isfinite(label) for label in classes):
@@ -239,7 +239,7 @@ def parse_labels(value: Any) -> dict[str, Any]:
 
 
 def parse_attributes(value: Any) -> dict[str, Any]:
-    """What the columns stand for."""
+    """Return the checked description of the columns: names, hash_bits or n_features."""
     fields = entries_of(value, "attributes")
     if set(fields) == {"hash_bits"}:
         return {"hash_bits": count(fields, "hash_bits", 1, 30)}
@@ -251,7 +251,7 @@ def parse_attributes(value: Any) -> dict[str, Any]:
 
 
 def columns_state(encoder: AttributeEncoder) -> dict[str, Any]:
-    """What a manifest says of the columns."""
+    """Return the description of an encoder's columns for a manifest."""
     columns = encoder.n_features
     if columns is not None:
         bits = int(columns).bit_length() - 1
@@ -264,7 +264,7 @@ def columns_state(encoder: AttributeEncoder) -> dict[str, Any]:
 
 
 def columns_encoder(manifest: Manifest) -> AttributeEncoder | None:
-    """The encoder that made the columns, where they stand for attributes."""
+    """The encoder that made the columns; None if they do not stand for attributes."""
     state = manifest.attributes
     if state is None:
         return None

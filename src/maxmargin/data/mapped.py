@@ -1,15 +1,15 @@
-"""Data that stay where they are: rows of features and codes of labels in parts, which may be mapped files.
+"""Features and labels in parts that the core reads in place; the parts may be mapped files.
 
-Rows are parts of one tall matrix, each an array or a CSR matrix. ``MappedRows`` behaves as the rows of a
-matrix, ``MappedSequences`` as a list of (T_i, d) matrices, ``CodedLabels`` and ``CodedSequences`` as their
-labels; the core reads the parts in place. Where columns stand for attributes, the ``encoder`` beside them
-knows their names: a model that learns from the rows keeps it.
+Each part is an array or a CSR matrix; together they form one tall matrix. ``MappedRows`` behaves like the
+rows of a matrix, ``MappedSequences`` like a list of (T_i, d) matrices. ``CodedLabels`` and ``CodedSequences``
+behave like their labels. If columns stand for attributes, the ``encoder`` of the rows knows the names of the
+columns. A model that learns from the rows keeps this encoder.
 
-The system ends a process (SIGBUS) that reads a page of a map past the end of its file. A file has its size
-when it is mapped; whether somebody made it shorter since is asked (one ``fstat`` each) whenever a part is
-handed out: before each pass of training over mapped rows, each chunk of a stream and each read from Python.
-A file that is cut while a pass runs over it cannot be noticed in time, nor can a disk that fails. A file
-that is replaced or removed does no harm: its map shows the old one.
+The system ends a process (SIGBUS) that reads a page of a map past the end of its file. The size of a file is
+checked when it is mapped. It is checked again (one ``fstat``) whenever a part is accessed: before each pass
+of training over mapped rows, each chunk of a stream and each read from Python. This cannot detect a file that
+is cut during a pass, or a disk that fails. Replacing or removing a file does no harm, since the map still
+shows the old content.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from maxmargin.io.quoting import ForeignError
 
 
 class ShardError(ForeignError):
-    """A folder of shards that is damaged, incomplete or not such a folder, or that cannot be written."""
+    """A folder of shards is damaged or incomplete, is not such a folder, or cannot be written."""
 
 
 def map_file(path: Path, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """A file as a read-only array; an empty one cannot be mapped."""
+    """Map a file as a read-only array; an empty array is made in memory, since it cannot be mapped."""
     if 0 in shape:
         return np.empty(shape, dtype=dtype)
     try:
@@ -44,7 +44,7 @@ def map_file(path: Path, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def files_behind(value: Any) -> Iterator[str]:
-    """The mapped files that arrays show, alone or in lists."""
+    """Yield the names of the mapped files behind an array, a matrix or nested lists of these."""
     if isinstance(value, np.ndarray):
         found = mapped_file(value)
         if found is not None and found.filename is not None:
@@ -59,7 +59,7 @@ def files_behind(value: Any) -> Iterator[str]:
 
 
 def mapped_file(array: Any) -> np.memmap | None:
-    """The map that an array shows a part of, or None."""
+    """The memory map that an array is a view of, or None."""
     while array is not None and not isinstance(array, np.memmap):
         array = getattr(array, "base", None)
     return array
@@ -81,11 +81,11 @@ def check_file(array: np.ndarray) -> None:
 
 
 class MappedParts(Sequence[Any]):
-    """Arrays or CSR matrices in mapped files; a part is looked at whenever it is handed out."""
+    """Arrays or CSR matrices in mapped files; each access checks the files of the part."""
 
     def __init__(self, parts: Iterable[Any]):
-        self.plain: list[Any] = list(parts)  # not looked at: for shapes and types
-        self._fresh = set(range(len(self.plain)))  # whose column numbers were not yet looked at
+        self.plain: list[Any] = list(parts)  # unchecked parts, for shapes and types
+        self._fresh = set(range(len(self.plain)))  # parts whose column indices are not yet checked
 
     def __len__(self) -> int:
         return len(self.plain)
@@ -101,15 +101,15 @@ class MappedParts(Sequence[Any]):
         return part
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return MappedParts, (self.plain,)  # what was looked at here is looked at again elsewhere
+        return MappedParts, (self.plain,)  # another process checks the parts again
 
     def check(self) -> None:
-        """Look at all parts."""
+        """Check the files of all parts."""
         for _ in self:
             pass
 
     def _check_columns(self, part: Any) -> None:
-        """SciPy reads and writes wherever column numbers point to."""
+        """Refuse column indices out of range: SciPy would read and write outside its arrays."""
         if not sp.issparse(part) or not part.nnz:
             return
         if part.indices.min() < 0 or part.indices.max() >= part.shape[1]:
@@ -119,7 +119,7 @@ class MappedParts(Sequence[Any]):
 
 
 def ranges(firsts: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """firsts[0], firsts[0] + 1, ... counts[0] of them, then those of firsts[1], and so on."""
+    """Concatenate the ranges of counts[k] whole numbers that begin at firsts[k]."""
     counts = np.asarray(counts, dtype=np.int64)
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
@@ -129,29 +129,29 @@ def ranges(firsts: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 class Counted(Sized):
-    """Examples with a shape: scikit-learn then indexes them by arrays of numbers."""
+    """Mixin that gives examples a shape, so that scikit-learn indexes them by arrays of numbers."""
 
     @property
     def shape(self) -> tuple[int]:
-        """How many there are."""
+        """The number of examples, as a tuple."""
         return (len(self),)
 
 
 def numbers_of(key: Any, n: int) -> np.ndarray:
-    """The numbers of some of n examples; scikit-learn asks for (numbers, ...)."""
+    """The numbers of the examples that a key selects; scikit-learn may give (numbers, ...)."""
     key = key[0] if isinstance(key, tuple) and key[1:] == (Ellipsis,) else key
     return np.arange(n)[key]
 
 
 def some_of(examples: Any, key: Any) -> Any:
-    """Some examples, of a list or of what numbers index."""
+    """Select examples from a list or from an array-like."""
     if hasattr(examples, "shape"):
         return examples[key]
     return [examples[int(i)] for i in numbers_of(key, len(examples))]
 
 
 class Mapped:
-    """Parts with as many columns each, one below the other; CSR matrices where it is ``sparse``."""
+    """Parts with equal numbers of columns, one below the other; CSR matrices if ``sparse``."""
 
     def __init__(self, parts: Sequence[Any], n_features: int, encoder: Any = None):
         self.encoder = encoder
@@ -167,14 +167,14 @@ class Mapped:
         )
 
     def run(self, first: int, last: int) -> Any:
-        """Rows first to last, of one part: a view of a dense part, or a CSR matrix with the encoder."""
+        """Return the rows first..last of one part: a view, or a CSR matrix that carries the encoder."""
         k = int(np.searchsorted(self.firsts[:-1], first, side="right")) - 1
         start = int(self.firsts[k])
         return with_encoder(row_slice(self.parts[k], first - start, last - start), self.encoder)
 
 
 def row_slice(part: Any, first: int, last: int) -> Any:
-    """Rows of a part; those of a CSR matrix share its values and indices."""
+    """Return rows of a part as a view; rows of a CSR matrix share its values and indices."""
     if not sp.issparse(part):
         return part[first:last]
     a, b = int(part.indptr[first]), int(part.indptr[last])
@@ -182,24 +182,24 @@ def row_slice(part: Any, first: int, last: int) -> Any:
 
 
 def csr_of(data: Any, indices: Any, indptr: Any, shape: tuple[int, ...]) -> sp.csr_matrix:
-    """A CSR matrix of these arrays themselves, which SciPy's constructor may copy."""
+    """Return a CSR matrix that uses these arrays; SciPy's constructor might copy them."""
     matrix = sp.csr_matrix((len(indptr) - 1, shape[1]), dtype=data.dtype)
     matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
     return matrix
 
 
 def with_encoder(rows: Any, encoder: Any) -> Any:
-    """Rows that carry their encoder, if they are sparse and have one; see ``encoder_in``."""
+    """Attach an encoder to sparse rows, if there is one; see ``encoder_in``."""
     if encoder is not None and sp.issparse(rows):
         rows.encoder = encoder
     return rows
 
 
 def encoder_in(X: Any) -> Any:
-    """The encoder that made these features, or the examples of this list; None if there is none.
+    """The encoder that made these features, or the examples of this list; None without an encoder.
 
-    All that was encoded carries its encoder, also a single example. A list in which some examples
-    have no encoder holds plain numbers.
+    All encoded data carry their encoder, even a single example. A list counts as plain numbers if
+    some of its examples have no encoder.
     """
     if not isinstance(X, list | tuple):
         own = getattr(X, "encoder", None)  # a table may have a column of this name
@@ -217,7 +217,7 @@ def encoder_in(X: Any) -> Any:
 
 
 def one_table(X: Mapped) -> Any:
-    """All rows, to be indexed; those of one part as they are."""
+    """Return all rows as one object that rows index; a single part is returned itself."""
     return X.parts[0] if len(X.parts) == 1 else MappedRows(X.parts, X.n_features)
 
 
@@ -228,12 +228,12 @@ class MappedRows(Mapped):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """The numbers of rows and columns."""
         return int(self.firsts[-1]), self.n_features
 
     @property
     def offsets(self) -> np.ndarray:
-        """All rows are those of one table."""
+        """The offsets of one table that holds all rows."""
         return np.array([0, len(self)], dtype=np.int64)
 
     def __len__(self) -> int:
@@ -243,7 +243,7 @@ class MappedRows(Mapped):
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, key: Any) -> Any:
-        """A row; a run of rows (a view); or a copy of any others."""
+        """Return a row, a view of a run of rows, or a copy of any other selection."""
         if isinstance(key, int | np.integer):
             i = range(len(self))[key]
             row = self.run(i, i + 1)
@@ -272,7 +272,7 @@ class MappedRows(Mapped):
             for k in np.unique(owner).tolist()
         ]
         back = np.argsort(order, kind="stable")
-        if len(pieces) < 2:  # in their order
+        if len(pieces) < 2:  # already in order
             return pieces[0] if pieces else row_slice(self.parts[0], 0, 0)
         stacked = sp.vstack(pieces, format="csr") if self.sparse else np.concatenate(pieces)
         return stacked[back]
@@ -286,13 +286,13 @@ class MappedRows(Mapped):
         return np.concatenate(self.parts).astype(dtype or self.dtype, copy=False)
 
     def tocsr(self) -> sp.csr_matrix:
-        """A copy in memory of all rows, as one CSR matrix."""
+        """Copy all rows to one CSR matrix in memory."""
         rows = sp.vstack([sp.csr_matrix(part) for part in self.parts], format="csr")
         return with_encoder(rows, self.encoder)
 
 
 class MappedSequences(Mapped, Counted, Sequence[Any]):
-    """Matrices (T_i, d), one below the other in parts: X of a chain."""
+    """Matrices (T_i, d), stored one below the other in parts: X of a chain."""
 
     def __init__(
         self, parts: Sequence[Any], n_features: int, offsets: np.ndarray, encoder: Any = None
@@ -304,7 +304,7 @@ class MappedSequences(Mapped, Counted, Sequence[Any]):
         return len(self.offsets) - 1
 
     def __getitem__(self, key: Any) -> Any:
-        """A sequence, or some of them: a copy of their rows."""
+        """Return a sequence, or a copy of several sequences."""
         if isinstance(key, int | np.integer):
             i = range(len(self))[key]
             return self.run(int(self.offsets[i]), int(self.offsets[i + 1]))
@@ -313,13 +313,13 @@ class MappedSequences(Mapped, Counted, Sequence[Any]):
         return sequences_of([rows], lengths, self.encoder)
 
     def copy_of(self, which: np.ndarray) -> tuple[Any, np.ndarray]:
-        """The rows of some sequences, one below the other, in memory; and how many each has."""
+        """Copy the rows of some sequences to memory; return them and the length of each sequence."""
         lengths = self.offsets[which + 1] - self.offsets[which]
         return one_table(self)[ranges(self.offsets[which], lengths)], lengths
 
 
 def sequences_of(parts: Sequence[Any], lengths: Any, encoder: Any = None) -> MappedSequences:
-    """Sequences of these lengths, one below the other in parts."""
+    """Return sequences of these lengths, whose rows lie one below the other in parts."""
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     return MappedSequences(parts, parts[0].shape[1], offsets, encoder)
 
@@ -331,7 +331,7 @@ class Coded:
     classes: np.ndarray
     codes: Sequence[np.ndarray]
 
-    by_position = True  # as all outputs must be: it stays what it is
+    by_position = True  # positions index it already, so input checks do not convert it
 
     def __post_init__(self) -> None:
         self.firsts: np.ndarray = np.cumsum([0, *map(len, self.codes)])
@@ -347,7 +347,7 @@ class Coded:
 class CodedLabels(Coded, Counted, np.lib.mixins.NDArrayOperatorsMixin):
     """One label for each example: Y of a flat model.
 
-    It stands for the array of the labels, which is made where one is asked for.
+    It acts as the array of the labels, which is made only on request.
     """
 
     ndim = 1
@@ -357,7 +357,7 @@ class CodedLabels(Coded, Counted, np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def dtype(self) -> np.dtype:
-        """Of the labels."""
+        """The dtype of the labels."""
         return self.classes.dtype
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
@@ -369,14 +369,14 @@ class CodedLabels(Coded, Counted, np.lib.mixins.NDArrayOperatorsMixin):
         return getattr(ufunc, method)(*arrays, **options)
 
     def tolist(self) -> list[Any]:
-        """All labels."""
+        """Return all labels as a list."""
         return np.asarray(self).tolist()
 
     def __iter__(self) -> Any:
         return (label for part in self.codes for label in self.classes[part])
 
     def __getitem__(self, key: Any) -> Any:
-        """A label, or an array of several."""
+        """Return a label, or an array of several labels."""
         if isinstance(key, int | np.integer):
             i = range(len(self))[key]
             k = int(np.searchsorted(self.firsts, i, side="right")) - 1
@@ -384,7 +384,7 @@ class CodedLabels(Coded, Counted, np.lib.mixins.NDArrayOperatorsMixin):
         return np.asarray(self.copy_of(np.arange(len(self))[key]))
 
     def copy_of(self, which: np.ndarray) -> CodedLabels:
-        """Some of the labels, in memory."""
+        """Copy some of the labels to memory."""
         owner = np.searchsorted(self.firsts, which, side="right") - 1
         codes = np.empty(len(which), dtype=np.int32)
         for k in np.unique(owner).tolist():
@@ -403,7 +403,7 @@ class CodedSequences(Coded, Sequence[Any]):
         return len(self.offsets) - 1
 
     def __getitem__(self, key: Any) -> Any:
-        """The labels of a sequence, or a list of several."""
+        """Return the labels of a sequence, or a list of the labels of several sequences."""
         if not isinstance(key, int | np.integer):
             return [self[int(i)] for i in np.arange(len(self))[key]]
         i = range(len(self))[key]
@@ -413,7 +413,7 @@ class CodedSequences(Coded, Sequence[Any]):
         return self.classes[self.codes[k][first - start : last - start]]
 
     def copy_of(self, which: np.ndarray) -> CodedSequences:
-        """The labels of some sequences, in memory."""
+        """Copy the labels of some sequences to memory."""
         lengths = self.offsets[which + 1] - self.offsets[which]
         rows = ranges(self.offsets[which], lengths)
         codes = CodedLabels(self.classes, self.codes).copy_of(rows).codes

@@ -1,7 +1,7 @@
-"""Features in memory: arrays and sparse matrices as the caller has them, without a copy where they fit.
+"""Features in memory: the core reads the caller's arrays and sparse matrices without a copy if it can.
 
-What fits: C-contiguous float32 or float64 arrays, and CSR matrices of those with 32-bit sorted indices.
-Anything else is converted once. Dense float32 or 0/1 input with many zeros gets an index list beside it.
+It can read C-contiguous float32 or float64 arrays, and CSR matrices of these types with sorted 32-bit
+indices. Anything else is converted once. Dense float32 or 0/1 input with many zeros also gets an index list.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ class FeatureRows:
     keep: Sequence[Any]  # the arrays that the core reads
 
     def check_filled(self, lack: str) -> None:
-        """Refuse an example without rows, saying what it lacks."""
+        """Refuse an example without rows; ``lack`` is the end of the message."""
         lengths = np.diff(self.offsets)
         if (lengths == 0).any():
             raise ValueError(f"X[{int(np.argmin(lengths))}] {lack}")
 
     def stacked(self) -> Any:
-        """A copy of all rows as one float64 array, or one CSR matrix."""
+        """Copy all rows to one float64 array or CSR matrix."""
         if sp.issparse(self.keep[0]):
             return sp.vstack(self.keep, format="csr").astype(np.float64)
         return np.concatenate(self.keep).astype(np.float64)
 
 
 def matrix_rows(matrix: Any, offsets: np.ndarray, bias: float | None = None) -> FeatureRows:
-    """The rows of one float64 array or CSR matrix, as those of several examples."""
+    """Return the rows of one float64 array or CSR matrix, divided among examples by the offsets."""
     read = sparse_rows if sp.issparse(matrix) else dense_rows
     rows = read([matrix], None, 0.0 if bias is None else float(bias), "X")
     return FeatureRows(rows.core, offsets, rows.n_features, rows.keep)
@@ -68,7 +68,11 @@ def feature_rows(
     bias: float | None = None,
     names: str = "X[{}]",
 ) -> FeatureRows:
-    """Features of several examples, each a (rows, features) array or sparse matrix; or rows in parts."""
+    """Return the features of several examples.
+
+    The items are (rows, features) arrays or sparse matrices, or ``Mapped`` rows in parts. Refuses NaN,
+    infinity and numbers above 1e150.
+    """
     constant = 0.0 if bias is None else float(bias)
     if isinstance(items, Mapped):
         rows = mapped_rows(items, n_features, constant, names)
@@ -85,12 +89,12 @@ def feature_rows(
 
 
 def rows_of_table(X: Any, n_features: int, bias: float | None) -> FeatureRows:
-    """Features of examples that are the rows of one table, which may be in parts."""
+    """Return the features of examples that are the rows of one table, which may be in parts."""
     return feature_rows(X if isinstance(X, Mapped) else [X], n_features, bias, names="X")  # type: ignore
 
 
 def mapped_rows(X: Any, n_features: int | None, bias: float, names: str) -> FeatureRows:
-    """Rows in parts, read where they are."""
+    """Return rows in parts, which the core reads in place."""
     check_count(X.n_features, n_features, names.format(0))
     parts = list(X.parts)
     if not X.sparse:
@@ -104,19 +108,19 @@ def mapped_rows(X: Any, n_features: int | None, bias: float, names: str) -> Feat
 
 
 def offsets_of(lengths: Any) -> np.ndarray:
-    """Where the rows of each example begin."""
+    """The offsets of the rows of each example, from the numbers of rows."""
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
 def float_type(dtype: np.dtype) -> type:
-    """The type that the core computes with, able to hold the values of `dtype`."""
+    """The float type of the core for values of this dtype: float32 if it holds all of them, else float64."""
     if dtype == np.float32 or dtype.kind == "b" or (dtype.kind in "iu" and dtype.itemsize <= 2):
         return np.float32
     return np.float64
 
 
 def common_type(items: Sequence[Any]) -> type | None:
-    """float32 where every example fits it, float64 where one does not, None to ask the first."""
+    """The float type that fits examples of several dtypes; None if all have one dtype."""
     kinds = {getattr(x, "dtype", None) for x in items}
     if len(kinds) == 1:
         return None
@@ -130,7 +134,10 @@ def shape_of(X: Any, name: str) -> tuple[int, ...]:
 
 
 def width_of_table(X: Any, name: str, says: str) -> int:
-    """The number of columns of a table of features; refuses what does not have what it says."""
+    """Return the number of columns of a table of features; refuse other shapes.
+
+    ``says`` describes the expected shape in the error.
+    """
     shape = shape_of(X, name)
     if len(shape) != 2:
         raise ValueError(f"{name} must have {says}, got shape {shape}")
@@ -138,13 +145,13 @@ def width_of_table(X: Any, name: str, says: str) -> int:
 
 
 def check_table(shape: tuple[int, ...], where: str) -> None:
-    """Refuse an example that has not two dimensions."""
+    """Refuse an example that does not have two dimensions."""
     if len(shape) != 2:
         raise ValueError(f"{where} must have two dimensions (rows, features), got shape {shape}")
 
 
 def as_dense(x: Any, dtype: type | None, where: str) -> np.ndarray:
-    """One example as a two-dimensional float array."""
+    """Return one example as a two-dimensional float array that the core can read."""
     if sp.issparse(x):
         raise ValueError(f"{where} is sparse, but the first example is dense: use one kind for all")
     array = reals(x, where)
@@ -153,22 +160,22 @@ def as_dense(x: Any, dtype: type | None, where: str) -> np.ndarray:
 
 
 def is_laid_out(flags: Any) -> bool:
-    """Whether the core can read numbers where they are: one after the other, and aligned."""
+    """Whether the core can read an array in place: C-contiguous and aligned."""
     return bool(flags.c_contiguous and flags.aligned)
 
 
 def laid_out(array: Any, dtype: Any) -> np.ndarray:
-    """The same numbers, where the core can read them."""
+    """Return the array itself if the core can read it as this dtype; else a copy."""
     return np.require(array, dtype, ["C", "ALIGNED"])
 
 
 def read_dense(arrays: list[Any], width: int, bias: float, on_disk: bool = False) -> Any:
-    """What the core reads of arrays of the first one's type."""
+    """Return the core's rows of dense arrays, which all have the dtype of the first."""
     return DENSE_READERS[arrays[0].dtype](arrays, width, bias, on_disk, THREADS_TO_READ.get())
 
 
 def read_sparse(matrices: list[Any], width: int, bias: float) -> Any:
-    """What the core reads of CSR matrices of the first one's type."""
+    """Return the core's rows of CSR matrices, which all have the dtype of the first."""
     values, columns = [m.data for m in matrices], [m.indices for m in matrices]
     starts = [m.indptr for m in matrices]
     return SPARSE_READERS[matrices[0].dtype](
@@ -179,13 +186,13 @@ def read_sparse(matrices: list[Any], width: int, bias: float) -> Any:
 def dense_rows(
     items: Sequence[Any], n_features: int | None, bias: float, names: str
 ) -> FeatureRows:
-    """Rows of dense arrays: where they are, if the core can read all of them."""
+    """Return the rows of dense arrays; the core reads them in place if it can read all of them."""
     arrays, first = list(items), items[0]
     plain = (
         set(map(type, arrays)) == {np.ndarray} and first.dtype in DENSE_READERS and first.ndim == 2
     )
     if plain and n_features in (None, first.shape[1]):
-        with suppress(TypeError, ValueError):  # one of them is not as the first: looked at below
+        with suppress(TypeError, ValueError):  # an array differs from the first: converted below
             return of_arrays(arrays, bias)
     first = as_dense(first, common_type(items), names.format(0))
     check_count(first.shape[1], n_features, names.format(0))
@@ -197,14 +204,14 @@ def dense_rows(
 
 
 def of_arrays(arrays: list[np.ndarray], bias: float) -> FeatureRows:
-    """Rows of arrays of one type and width."""
+    """Return the rows of arrays with one dtype and width."""
     width = arrays[0].shape[1]
     built = read_dense(arrays, width, bias)
     return FeatureRows(built, offsets_of(list(map(len, arrays))), width, arrays)
 
 
 def fits_core(x: Any, dtype: Any) -> bool:
-    """Whether the core can read a CSR matrix where it is."""
+    """Whether the core can read a CSR matrix in place."""
     data, indices = x.data, x.indices
     return (
         data.dtype == dtype
@@ -217,7 +224,7 @@ def fits_core(x: Any, dtype: Any) -> bool:
 
 
 def as_csr(x: Any, dtype: type | None, where: str, canonical: bool = False) -> Any:
-    """One example as a CSR matrix that the core can read."""
+    """Return one example as a CSR matrix that the core can read; ``canonical`` sorts its indices."""
     if not sp.issparse(x):
         raise ValueError(f"{where} is dense, but the first example is sparse: use one kind for all")
     if x.dtype.kind not in "fbiu":
@@ -230,7 +237,7 @@ def as_csr(x: Any, dtype: type | None, where: str, canonical: bool = False) -> A
     dtype = dtype or float_type(x.dtype)
     if fits_core(x, dtype):
         return x
-    if x.indices.dtype != np.int32:  # the cast to 32 bits would bring it inside
+    if x.indices.dtype != np.int32:  # a cast to 32 bits could hide a bad index
         check_columns(x, where)
     if x.nnz > np.iinfo(np.int32).max or x.shape[1] > np.iinfo(np.int32).max:
         raise ValueError(
@@ -246,9 +253,9 @@ def as_csr(x: Any, dtype: type | None, where: str, canonical: bool = False) -> A
 def sparse_rows(
     items: Sequence[Any], n_features: int | None, bias: float, names: str
 ) -> FeatureRows:
-    """Rows of sparse matrices: where they are, if the core can read all of them.
+    """Return the rows of sparse matrices; the core reads them in place if it can read all of them.
 
-    The last try sorts indices that are not sorted.
+    The last attempt sorts the indices of each matrix.
     """
     matrices, first = list(items), items[0]
     plain = (
@@ -259,7 +266,7 @@ def sparse_rows(
     widths = {shape[1:] for shape in map(attrgetter("shape"), matrices)} if plain else set()
     width = first.shape[1:] if n_features is None else (n_features,)
     if width and widths == {width}:
-        with suppress(TypeError, ValueError):  # one of them is not as the first: looked at below
+        with suppress(TypeError, ValueError):  # a matrix differs from the first: converted below
             found = of_matrices(matrices, bias)
             if found.core.sorted and found.core.in_range:
                 return found
@@ -279,7 +286,7 @@ def sparse_rows(
 
 
 def of_matrices(matrices: list[Any], bias: float) -> FeatureRows:
-    """Rows of CSR matrices of one type and width."""
+    """Return the rows of CSR matrices with one dtype and width."""
     width = matrices[0].shape[1]
     built = read_sparse(matrices, width, bias)
     return FeatureRows(built, offsets_of([len(x.indptr) - 1 for x in matrices]), width, matrices)

@@ -1,25 +1,33 @@
-"""Templates of CRF++ and patterns of wapiti: texts of which each line is an attribute of every token.
+"""Templates of CRF++ and patterns of wapiti: each line of the text gives one attribute to every token.
 
-    U01:%x[-1,0]/%x[0,1]   that text, with a column of a token in place of each %x[row,column]; rows count
-                           from the token, columns from 0; before the sentence there are _B-1, _B-2, ...,
-                           and after it _B+1, _B+2, ...
-    B01:%x[0,1]            the same, an attribute of the edge from the token before
-    B                      the transition from the label before, which a chain has anyway
+    U01:%x[-1,0]/%x[0,1]   the line, with a cell in place of each %x[row,column]. Rows count from the
+                           token, columns from 0. Rows outside the sentence are _B-1, _B-2, ... before
+                           it and _B+1, _B+2, ... after it.
+    B01:%x[0,1]            the same as an attribute of the edge from the previous token
+    B                      the transition from the previous label, which a chain always has
 
-It is one of wapiti's where a line begins with u, b or *, or holds what CRF++ does not have:
+A text counts as a pattern of wapiti if a line begins with u, b or *, or uses a form that CRF++ lacks:
 
-    *:%x[0,0]              of the token and of the edge; the first letter becomes small
-    %t[0,0,"^\\u"]          true or false: whether the expression matches the column of that token
-    %m[0,0,"^.?.?"]        what it matches, first of all; nothing where it does not
-    %X, %M                 the same in small letters
+    *:%x[0,0]              attribute of the token and of the edge
+    %t[0,0,"^\\u"]          true or false: whether the expression matches the cell
+    %m[0,0,"^.?.?"]        the first match of the expression in the cell; empty without a match
+    %X, %T, %M             the same in lower case
     %x[@1,0], %x[@-1,0]    rows counted from the first token, or from the last one
-    %x[*2,0]               the row is in column 2, counted from the token
+    %x[*2,0]               column 2 of the token holds the row, counted from the token
 
-From # on a line is a comment, and outside of the sentence there are _x-1 to _x-4 and _x-#, _x+1 to _x+4 and
-_x+#. Expressions know . for any character, \\a letters, \\d digits, \\w both, \\l small and \\u capital
-letters, \\p punctuation, \\s space, and capital letters for all but these; ^ at the beginning and $ at the
-end; * for any number of the character before, as few as will do, and ? for one or none. Letters are those
-of Unicode.
+In a pattern of wapiti # begins a comment, and the first letter of each line becomes small. Rows outside the
+sentence are _x-1 to _x-4 and _x-# before it, and _x+1 to _x+4 and _x+# after it. Expressions have these
+characters:
+
+    .                      any character
+    \\a \\d \\w               a letter, a digit, a letter or digit
+    \\l \\u                  a small letter, a capital letter
+    \\p \\s                  punctuation, space
+    \\A \\D ...              any character outside that class
+    ^ $                    the beginning, the end
+    * ?                    any number of the previous character (the fewest that fit), one or none
+
+Letters are letters of Unicode.
 """
 
 from __future__ import annotations
@@ -48,16 +56,16 @@ CLASSES: dict[str, Callable[[str], bool]] = {
     "u": str.isupper,
     "w": str.isalnum,
 }
-FARTHEST = 4  # of wapiti's names for places outside of a sentence
+FARTHEST = 4  # wapiti numbers this many places outside a sentence, and names farther ones #
 
 
 class Expression:
-    """A regular expression of wapiti; it is matched in time proportional to its length and the text's."""
+    """A regular expression of wapiti; matching takes time proportional to its length times the text's."""
 
     def __init__(self, text: str):
         self.start: bool = text.startswith("^")
         self.end: bool = re.search(r"(?<!\\)(?:\\\\)*\$\Z", text) is not None
-        self.items: list[tuple[Callable[[str], bool], str]] = []  # a character, and how often
+        self.items: list[tuple[Callable[[str], bool], str]] = []  # test of a character, "*" or "?"
         position, stop = int(self.start), len(text) - self.end
         while position < stop:
             width = 2 if text[position] == "\\" else 1
@@ -71,8 +79,8 @@ class Expression:
             self.items.append((test_of(char), often))
 
     def search(self, text: str) -> str | None:
-        """What it matches first; None where it does not match."""
-        seen: set[tuple[int, int]] = set()  # from where there is no match
+        """Return the first match in a text; None without a match."""
+        seen: set[tuple[int, int]] = set()  # (item, position) pairs that lead to no match
         for first in range(1 if self.start else len(text) + 1):
             last = self._match(text, first, seen)
             if last is not None:
@@ -91,7 +99,7 @@ class Expression:
                     return j
                 continue
             fits, often = j < len(text) and self.items[k][0](text[j]), self.items[k][1]
-            # What is tried first comes last.
+            # The last entry of the stack is tried first.
             if often == "*":
                 stack += [(k, j + 1)] * fits + [(k + 1, j)]
             else:
@@ -100,7 +108,7 @@ class Expression:
 
 
 def test_of(char: str) -> Callable[[str], bool]:
-    """Whether a character is meant."""
+    """Return the test for a character of an expression."""
     if char == ".":
         return lambda c: True
     own = CLASSES.get(char[-1].lower()) if char[0] == "\\" else None
@@ -111,17 +119,17 @@ def test_of(char: str) -> Callable[[str], bool]:
 
 @dataclass(frozen=True)
 class Macro:
-    """What stands for a column of a token."""
+    """A command such as %x[row,column], which stands for a cell."""
 
     row: int
     column: int
-    counted: str = ""  # rows from the token; "@": from the ends of the sentence; "*": by a column
+    counted: str = ""  # origin of rows: "" the token, "@" the ends, "*" a column
     lower: bool = False
     tests: bool = False
     expression: Expression | None = None
 
     def value(self, rows: Rows, t: int, outside: Callable[[int, int], str]) -> str:
-        """Its text at position t."""
+        """Return the text of the command at position t."""
         at = t + self.row
         if self.counted == "@":
             at = self.row + len(rows) if self.row < 0 else self.row - 1
@@ -136,7 +144,7 @@ class Macro:
 
 
 def leading_number(text: str) -> int:
-    """The whole number that a text begins with; 0 where there is none."""
+    """The whole number that a text begins with, or 0."""
     found = re.match(r"\s*[+-]?\d{1,9}", text)
     return int(found[0]) if found else 0
 
@@ -147,25 +155,25 @@ def match(expression: Expression, text: str) -> str | None:
 
 
 def outside_crf(t: int, length: int) -> str:
-    """CRF++'s name of a place outside of the sentence."""
+    """CRF++'s name of a place outside the sentence."""
     return f"_B{t}" if t < 0 else f"_B+{t - length + 1}"
 
 
 def outside_wapiti(t: int, length: int) -> str:
-    """That of wapiti."""
+    """The name that wapiti gives to a place outside the sentence."""
     far = -t if t < 0 else t - length + 1
     return f"_x{'-' if t < 0 else '+'}{far if far <= FARTHEST else '#'}"
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a template: texts, and what stands between them."""
+    """A line of a template: texts with a macro between each two of them."""
 
     texts: tuple[str, ...]
     macros: tuple[Macro, ...]
 
     def expand(self, rows: Rows, t: int, outside: Callable[[int, int], str]) -> str:
-        """The attribute at position t."""
+        """Return the attribute at position t."""
         found = [self.texts[0]]
         for macro, text in zip(self.macros, self.texts[1:], strict=True):
             found += [macro.value(rows, t, outside), text]
@@ -174,7 +182,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Template:
-    """The lines for tokens, those for edges, how many columns they need, and names for what is outside."""
+    """Lines for tokens and for edges, the number of columns they need, and the names of outside rows."""
 
     tokens: tuple[Line, ...]
     edges: tuple[Line, ...]
@@ -199,7 +207,7 @@ class Template:
 
 @lru_cache(16)
 def template_of(text: str) -> Template:
-    """The template of a text; refuses what neither CRF++ nor wapiti would read, with the line."""
+    """Parse a template; refuse text that neither CRF++ nor wapiti would read, and name the line."""
     numbered = [(number, raw.strip()) for number, raw in enumerate(text.splitlines(), 1)]
     wapiti = any(is_wapiti(line) for _, line in numbered)
     tokens, edges = list[Line](), list[Line]()
@@ -225,7 +233,7 @@ def template_of(text: str) -> Template:
 
 
 def is_wapiti(line: str) -> bool:
-    """Whether a line is in a form that CRF++ does not have."""
+    """Whether a line uses a form that CRF++ lacks."""
     if not line or line[0] == "#":
         return False
     forms = (found[1] != "x" or found[2] or found[5] is not None for found in MACRO.finditer(line))
@@ -233,7 +241,7 @@ def is_wapiti(line: str) -> bool:
 
 
 def line_of(line: str, number: int) -> Line:
-    """One line; refuses what is none."""
+    """Parse one line of a template; refuse an invalid one."""
     if line[0] not in "UBub*" or "%" in MACRO.sub("", line):
         raise ValueError(
             'templates must be "words", "window", or lines such as U00:%x[-1,0], u:%m[0,0,"^.?.?"] and B; '
@@ -251,7 +259,7 @@ def line_of(line: str, number: int) -> Line:
 
 
 def macro_of(found: re.Match[str]) -> Macro:
-    """What a command says."""
+    """Parse one command such as %x[0,1]."""
     name, counted, row, column, expression = found.groups()
     tested = name.lower() in "tm"
     if tested != (expression is not None):

@@ -1,17 +1,17 @@
-"""Examples from a file in one of the usual formats, with the task that they are of.
+"""Read examples from a file in one of the usual formats, and determine their task.
 
-    svmlight    label index:value ...            several labels 1,4 make it a task of label sets
-    svmhmm      TAG qid:E index:value ...        positions of a sequence have one E
+    svmlight    label index:value ...            several labels such as 1,4 mean sets of labels
+    svmhmm      TAG qid:E index:value ...        all positions of a sequence have the same E
     crfsuite    label TAB attribute[:value] ...  an empty line after each sequence
-    conll       columns, the label the last      an empty line after each sequence
+    conll       columns, the last is the label   an empty line after each sequence
     conllu      ten columns of Universal Dependencies
     brackets    (S (NP ...) (VP ...))            trees of the Penn treebank
     csv, tsv    a header, then rows              texts become indicators
     npz         arrays X and y
-    parquet     as csv; needs pyarrow
+    parquet     the same as csv; needs pyarrow
     shards      a folder that this library wrote
 
-Every error names the file, and the line where there are lines. "-" is standard input.
+Every error names the file, and the line if the format has lines. "-" is standard input.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ from maxmargin.data.text import STANDARD_INPUT, KeptInput, first_line
 from maxmargin.io.quoting import short
 
 Reader = Callable[[Any, Reading, float], Iterator[FromFile]]
-# Characters of text that are read at a time: attributes of words take a few hundred times as much memory.
+# Characters of text read at a time. Larger batches take more memory (attributes of words take a few hundred
+# times their text); smaller ones make more calls.
 BATCH_CHARACTERS = 2**17
-WHOLE = 2**23  # where all of it is kept anyway
+WHOLE = 2**23  # characters read at a time if all examples are kept anyway
 SUFFIXES = {
     ".svmlight": "svmlight",
     ".libsvm": "svmlight",
@@ -72,10 +73,10 @@ SUFFIXES = {
 
 
 def guess_format(path: Any) -> str:
-    """The format of a file, by its name, else by its first line."""
+    """Guess the format of a file by its name, else by its first line."""
     if str(path) != STANDARD_INPUT:
         named = guess_name(path)
-        if Path(path).is_dir():  # tables where there are some, and no manifest of shards
+        if Path(path).is_dir():  # Parquet files without a manifest of shards are tables
             shards = (Path(path) / manifest.MANIFEST_NAME).exists() or not files_of(path)
             named = "shards" if shards else "parquet"
         if named:
@@ -87,13 +88,13 @@ def guess_format(path: Any) -> str:
 
 
 def guess_name(path: str) -> str:
-    """The format that the name of a file tells; empty if it tells none."""
+    """The format that a file name implies; empty if it implies none."""
     suffixes = [s for s in Path(path).suffixes if s not in (".gz", ".bz2", ".xz")]
     return SUFFIXES.get(suffixes[-1], "") if suffixes else ""
 
 
 def guess_line(line: str) -> str:
-    """The format of a first line; empty if it is none of them."""
+    """Guess the format by the first line of a file; empty if no format fits."""
     words = line.split()
     pairs = [word.partition(":") for word in words[1:]]
     if line.lstrip().startswith("("):
@@ -110,7 +111,10 @@ def guess_line(line: str) -> str:
 
 
 def reading_of(path: Any, **given: Any) -> Reading:
-    """How to read a file: what is given of it; the format is guessed, the task known when it was read."""
+    """Return the settings for reading a file; guess the format if it is not given.
+
+    A task that is not given is determined when the file is read.
+    """
     found = given.pop("format", None) or guess_format(path)
     if found not in READERS:
         raise FileError(f"format must be one of {sorted(READERS)}, got {short(found)}")
@@ -118,7 +122,7 @@ def reading_of(path: Any, **given: Any) -> Reading:
 
 
 def check_task(path: Any, reading: Reading) -> None:
-    """Refuse a task that a format has no examples of."""
+    """Refuse a task that the format cannot hold."""
     known = USUAL.get(reading.format)
     rows = ("multiclass", "binary", "regression") + ("multilabel",) * (reading.format == "svmlight")
     fitting = (known,) if known else TASKS if reading.format == "shards" else rows
@@ -129,10 +133,11 @@ def check_task(path: Any, reading: Reading) -> None:
 
 
 class Source:
-    """The examples of a file in batches of about ``size`` characters of text, as often as it is iterated.
+    """The examples of a file in batches of about ``size`` characters of text; it can be iterated repeatedly.
 
-    Text is read batch by batch. What labels are is known when all of them were seen (``data.file_labels``),
-    so that tables and numbered features are read once more for that; a model knows it (``as_trained``).
+    Text is read batch by batch. The type of the labels is known only after all labels are seen
+    (``data.file_labels``), so tables and numbered features are read twice. This is not needed if a model
+    gives the type (``as_trained``).
     """
 
     def __init__(self, path: Any, reading: Reading, size: float = BATCH_CHARACTERS):
@@ -143,17 +148,17 @@ class Source:
         self._summary: Summary | None = None
 
     def keep(self) -> None:
-        """Standard input is going to be read more than once."""
+        """Copy standard input to a file, so that it can be read more than once."""
         if self.path == STANDARD_INPUT:
             self.path = KeptInput()
 
     def as_trained(self, classes: Any) -> Source:
-        """The same, where labels are those of a model."""
+        """Take the type of the labels from the classes of a model; return this source."""
         self._summary = Summary.of_model(self.path, self.reading, classes)
         return self
 
     def pieces(self, read: Reader | None = None) -> Iterator[FromFile]:
-        """Batches with labels as they are written."""
+        """Yield batches with unconverted labels; refuse a file without examples."""
         empty = True
         for found in (read or READERS[self.reading.format])(self.path, self.reading, self.size):
             empty = False
@@ -162,7 +167,7 @@ class Source:
             raise FileError(f"{self.path}: there are no examples")
 
     def _summed_up(self, pieces: Iterable[FromFile]) -> Summary:
-        """What all batches say of the file."""
+        """Summarise the labels and columns of all batches."""
         summary = Summary(self.path, self.reading)
         for read in pieces:
             summary.add(read)
@@ -170,7 +175,7 @@ class Source:
         return summary
 
     def __iter__(self) -> Iterator[FromFile]:
-        """Batches as the whole file has them."""
+        """Return an iterator over batches, converted to the label type and width of the whole file."""
         if self._summary is None:
             look = self.reading.format in NUMBERED or self.reading.format not in USUAL
             if look:
@@ -179,18 +184,18 @@ class Source:
         return map(self._summary.final, self.pieces())
 
     def outline(self, read: Reader) -> FromFile:
-        """The task and how many examples there are, by what a reader gives of them; not the examples."""
+        """Determine the task and the number of examples with a given reader, without the examples."""
         return FromFile(range(self._summed_up(self.pieces(read)).examples), None, self.reading)
 
     def read(self) -> FromFile:
-        """All examples."""
+        """Read all examples."""
         found = list(self.pieces())
         summary = self._summary or self._summed_up(found)
         return joined_batches([summary.final(read) for read in found])
 
 
 def read_file(path: Any, reading: Reading | None = None, **given: Any) -> FromFile:
-    """Examples of a file; ``reading`` as in training, or what is given of it and the rest guessed."""
+    """Read the examples of a file with the settings of training, or with given and guessed settings."""
     return Source(path, reading or reading_of(path, **given), WHOLE).read()
 
 
@@ -213,11 +218,10 @@ DESCRIBED = ("conll", "conllu", "crfsuite")
 
 
 def read_encoded(source: Source) -> FromFile:
-    """All examples of a file; those that attributes describe as rows of features, without their tokens.
+    """Read all examples of a file; encode attributes as rows of features, and drop the tokens.
 
-    Attributes are encoded as they come: as Python has them they take tens of times as much memory as the rows
-    that they become. Columns are numbered in the order of their first appearance, as if all had been read
-    before.
+    Each batch is encoded at once, since attributes as Python objects take tens of times the memory of the
+    rows. Columns are numbered in the order of their first appearance in the file.
     """
     if source.reading.format not in DESCRIBED:
         source.size = WHOLE
@@ -226,7 +230,7 @@ def read_encoded(source: Source) -> FromFile:
     encoder = AttributeEncoder(sequences=True).fit([])
     batches = iter(source)
     for read in batches:
-        if isinstance(read.X[0], tuple):  # features of edges, too: only a chain encodes them
+        if isinstance(read.X[0], tuple):  # with features of edges, which only a chain encodes
             return joined_batches([read, *batches])
         parts.append(encoder.extend(read.X).parts[0])
         lengths += map(len, read.X)
@@ -237,7 +241,7 @@ def read_encoded(source: Source) -> FromFile:
 def encoded_sequences(
     parts: list[sp.csr_matrix], lengths: list[int], encoder: Any
 ) -> MappedSequences:
-    """Sequences of one matrix, with as many columns as the encoder has by now."""
+    """Join rows in one matrix, with all columns of the encoder, and return them as sequences."""
     indptr = offsets_of(np.concatenate([np.diff(part.indptr) for part in parts]))
     if indptr[-1] < 2**31:
         indptr = indptr.astype(np.int32)

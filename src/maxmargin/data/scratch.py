@@ -1,10 +1,10 @@
-"""Arrays and planes in files that have no name: as long as the data, yet no memory of the process.
+"""Arrays and planes in unnamed files, for arrays as long as the data that would not fit in memory.
 
-A file is opened in a folder for temporary files, unlinked at once, and mapped. Its pages belong to the
-system, which writes them back and takes them when it needs room; the space is free again when the last
-array that shows them is gone. Its space is reserved before it is mapped: a full disk is an OSError, and does
-not end the process later. A disk that copies on write (btrfs, ZFS) may be full all the same when pages are
-written back; that cannot be found out here.
+A file is opened in a folder for temporary files, unlinked at once, and mapped. The system writes its pages
+back and reuses their memory when it needs room. The disk space is free again when the last array that maps
+it is gone. The space is reserved before the file is mapped, so that a full disk raises an OSError and does
+not end the process later. A disk that copies on write (btrfs, ZFS) may still run full when pages are written
+back; this module cannot detect that.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import numpy as np
 
 from maxmargin.data.mapped import ranges
 
-LEAST_ENTRIES = 4096  # entries of a file, so that it can be mapped
+LEAST_ENTRIES = 4096  # entries of a new file; an empty file cannot be mapped
 ZEROS = bytes(2**20)
-RUN = 4096  # examples that are read together
+RUN = 4096  # examples read at a time; more take more memory, fewer more calls
 
 
 class ScratchArray:
@@ -40,7 +40,7 @@ class ScratchArray:
         self._map(LEAST_ENTRIES)
 
     def _map(self, least: int, wanted: int = 0) -> None:
-        """Map a longer file: of `wanted` entries where the disk has room for them, else of `least`."""
+        """Lengthen and map the file: to `wanted` entries if the disk has room, else to `least`."""
         for capacity in (max(least, wanted), least):
             needed = capacity * self.dtype.itemsize
             try:
@@ -64,25 +64,25 @@ class ScratchArray:
         )
 
     def resize(self, size: int) -> None:
-        """Make it longer; new entries are zero."""
+        """Lengthen the array to `size` entries; new entries are zero."""
         if size > len(self.mapped):
             self._map(size, 2 * len(self.mapped))
         self.size = max(self.size, size)
 
     def append(self, values: np.ndarray) -> int:
-        """Add entries; returns where the first of them stands."""
+        """Append entries; return the position of the first one."""
         first = self.size
         self.resize(first + len(values))
         self.mapped[first : self.size] = values
         return first
 
     def array(self) -> np.ndarray:
-        """The entries, where they are."""
+        """The entries, as a view of the mapped file."""
         return np.asarray(self.mapped)[: self.size]
 
 
 def spilled(parts: Iterable[np.ndarray], dtype: Any) -> np.ndarray:
-    """Arrays one after the other, in an unnamed file."""
+    """Concatenate arrays into one array in an unnamed file."""
     whole = ScratchArray(dtype)
     for part in parts:
         whole.append(part)
@@ -90,10 +90,10 @@ def spilled(parts: Iterable[np.ndarray], dtype: Any) -> np.ndarray:
 
 
 def reserve(handle: int, first: int, last: int) -> None:
-    """Give a file the bytes first..last on its disk; OSError where it has no space.
+    """Reserve the bytes first..last of a file on its disk; raise OSError if the disk is full.
 
-    Without this a file that is mapped may have no blocks for its pages, and a full disk ends the process
-    (SIGBUS) at the first write into them.
+    Without this, a mapped file may have no blocks for its pages. If the disk is then full, the first write
+    into such a page ends the process (SIGBUS).
     """
     try:
         if not hasattr(os, "posix_fallocate"):
@@ -108,10 +108,10 @@ def reserve(handle: int, first: int, last: int) -> None:
 
 
 class PlaneFile:
-    """Planes of examples on a disk: the record of an example is its multipliers and outputs, as bytes.
+    """Planes of examples on a disk: the record of an example holds its multipliers and outputs, as bytes.
 
-    ``place`` says where the record of an example is; records are only ever added, so that the old ones
-    hold until ``take`` changes their places, in one assignment.
+    ``place`` gives the position of each example's record. Records are only added, never changed, so the old
+    ones stay valid until ``take`` changes the places in one assignment.
     """
 
     PLANE = np.dtype([("multiplier", "f8"), ("first", "i8"), ("length", "i8")])
@@ -120,16 +120,16 @@ class PlaneFile:
     def __init__(self, folder: Any = None, dtype: Any = None):
         self.folder = folder
         self.dtype: Any = (
-            dtype  # of labels, once some were written; None: outputs are Python objects
+            dtype  # dtype of the labels, set by the first write; None: outputs are Python objects
         )
         self.planes: ScratchArray = ScratchArray(self.PLANE, folder)
         self.bytes: ScratchArray = ScratchArray(np.uint8, folder)
         self.place: ScratchArray = ScratchArray(self.PLACE, folder)
 
     def write(self, support: Any, n: int, sizes: np.ndarray) -> np.ndarray:
-        """Records of n examples, from their planes in order; returns their places, not yet taken.
+        """Write records of n examples from their planes, in order; return the places for ``take``.
 
-        Outputs are labels one after the other, ``sizes`` of them for each plane; or a list of objects.
+        Outputs are one array of labels, ``sizes[k]`` of them for plane k, or a list of objects.
         """
         outputs, counts = support.outputs, np.bincount(support.blocks, minlength=n)
         if isinstance(outputs, list):
@@ -154,13 +154,13 @@ class PlaneFile:
         return places
 
     def take(self, examples: np.ndarray, places: np.ndarray | None = None) -> None:
-        """From now on these are the records of these examples; None: they have none."""
+        """Make these the places of the examples' records; None removes the records."""
         if len(examples):
             self.place.resize(int(examples.max()) + 1)
             self.place.mapped[examples] = np.zeros(1, self.PLACE) if places is None else places
 
     def counts(self, examples: np.ndarray) -> np.ndarray:
-        """How many planes each example has here."""
+        """The number of planes of each example in this file."""
         counts = np.zeros(len(examples), dtype=np.int64)
         known = examples < self.place.size
         counts[known] = self.place.mapped["count"][examples[known]]
@@ -175,7 +175,7 @@ class PlaneFile:
         return counts, np.asarray(rows["multiplier"]), np.asarray(data), rows["length"]
 
     def read(self, examples: np.ndarray) -> tuple[np.ndarray, np.ndarray, Any]:
-        """Planes of some examples, which are numbered from zero: example, multiplier and output."""
+        """Read the planes of some examples, numbered from zero: example, multiplier and output."""
         counts, multipliers, data, lengths = self._records(examples)
         blocks = np.repeat(np.arange(len(counts)), counts)
         if self.dtype is not None:
@@ -186,11 +186,12 @@ class PlaneFile:
     def read_all(
         self, n: int, others: np.ndarray, support: Any, sizes: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, Any]:
-        """Planes of the examples up to n, also of others, whose planes are given and which have none here.
+        """Read the planes of the first n examples, merged with the given planes of `others`.
 
-        They are as long as the data may be: in unnamed files.
+        The examples `others` have no planes in this file. The arrays may be as long as the data, so they
+        are in unnamed files.
         """
-        self.take(others, self.write(support, len(others), sizes))  # for as long as all are read
+        self.take(others, self.write(support, len(others), sizes))  # removed again below
         blocks, multipliers = (ScratchArray(kind, self.folder) for kind in (np.int64, np.float64))
         outputs: Any = [] if self.dtype is None else ScratchArray(self.dtype, self.folder)
         for first in range(0, n, RUN):
@@ -203,7 +204,7 @@ class PlaneFile:
         return blocks.array(), multipliers.array(), outputs
 
     def compacted(self) -> PlaneFile:
-        """The same records in fresh files, without those that are no longer in use."""
+        """Copy the records that are in use to fresh files."""
         other = PlaneFile(self.folder, self.dtype)
         for first in range(0, self.place.size, RUN):
             some = np.arange(first, min(first + RUN, self.place.size))

@@ -1,7 +1,7 @@
-"""The folder of a writer of shards: locked, and cleared of what killed writers left.
+"""The folder of a writer of shards: the writer locks it and removes the files that killed writers left.
 
-A data set that is to be replaced stays whole until the new manifest takes the place of the old one, in one
-step; a kill at any moment leaves the old or the new one. The disk must have space for both.
+An old data set stays complete until the new manifest replaces the old one in one step. If the process is
+killed at any moment, the folder holds the old or the new data set. The disk must have space for both.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from maxmargin.io.files import (
 
 
 class ShardFolder:
-    """A folder in which one writer is at work; ``generation`` is that of the new data set."""
+    """A folder in which one writer is at work; ``generation`` belongs to the new data set."""
 
     generation: int = 0
     over: bool = False
-    before: os.stat_result | None = None  # of the manifest that is to be replaced
+    before: os.stat_result | None = None  # status of the manifest that will be replaced
 
     def __init__(self, path: Path, overwrite: bool):
         self.path = path
-        self.made: list[Path] = []  # folders
+        self.made: list[Path] = []  # folders created by this writer
         self.written: list[Path] = []
-        self.handle: int | None = None  # whose lock this writer has
+        self.handle: int | None = None  # the locked folder
         try:
             for folder in (*reversed(path.parents), path):
                 if not folder.exists():
@@ -59,7 +59,7 @@ class ShardFolder:
             raise
 
     def _present(self, overwrite: bool) -> set[str]:
-        """The files of the data set that is there; the new one is of the generation after it."""
+        """Return the files of the old data set, and set the generation of the new one."""
         if not (self.path / MANIFEST_NAME).exists():
             return set()
         if not overwrite:
@@ -67,7 +67,7 @@ class ShardFolder:
         self.before = check_target(self.path / MANIFEST_NAME, in_use=True)
         try:
             old = read_manifest(self.path)
-        except ShardError:  # a damaged one is replaced as well; any files may be its own
+        except ShardError:  # a damaged data set is replaced too; keep all files until then
             names = {path.name for path in self.path.iterdir()}
             found = (re.match(r"shard-\d+-(\d{1,15})\.", name) for name in names)
             self.generation = 1 + max((int(match[1]) for match in found if match), default=0)
@@ -76,14 +76,14 @@ class ShardFolder:
         return old.names()
 
     def new_file(self, shard: int, part: str) -> Path:
-        """The path of a file that is about to be written."""
+        """Return the path of a file that is about to be written, and remember it."""
         self.check()
         path = self.path / file_name(shard, part, self.generation)
         self.written.append(path)
         return path
 
     def open_file(self, path: Path) -> IO[bytes]:
-        """A new file, with the rights of the manifest that is to be replaced."""
+        """Open a new file, with the rights of the manifest that will be replaced."""
         path.unlink(missing_ok=True)
         stream = os.fdopen(open_new(path, NEW_FILE if self.before is None else PRIVATE), "wb")
         if self.before is not None:
@@ -91,41 +91,41 @@ class ShardFolder:
         return stream
 
     def check(self) -> None:
-        """Refuse to go on after the end."""
+        """Refuse to write after the end."""
         if self.over:
             raise ShardError(f"{self.path}: this writer has ended; begin a new one")
 
     def install(self, manifest: Manifest) -> None:
-        """The files written are the data set from now on; those of an old one go."""
+        """Make the written files the data set of the folder, and remove the files of an old one."""
         try:
             write_manifest(self.path, manifest)
         except OSError as error:
             raise ShardError(f"cannot write {self.path / MANIFEST_NAME}: {error}") from error
-        with suppress(OSError):  # where somebody has them open; the next writer removes them
+        with suppress(OSError):  # files may be open elsewhere; the next writer removes them
             remove_others(self.path, manifest.names())
         self.leave()
 
     def abandon(self) -> None:
-        """Remove what was written, and the folders that were made for it."""
+        """Remove the written files and the folders that were created for them."""
         if self.over:
             return
         if not self._installed():
             for path in self.written:
                 path.unlink(missing_ok=True)
             for folder in reversed(self.made):
-                with suppress(OSError):  # others have put something into it
+                with suppress(OSError):  # the folder is not empty
                     folder.rmdir()
         self.leave()
 
     def _installed(self) -> bool:
-        """Whether the manifest names the new files already: an interrupt may come right after that."""
+        """Whether the manifest already names the new files, since an interrupt may come right after."""
         try:
             return bool(self.written) and read_manifest(self.path).generation == self.generation
         except (ShardError, OSError):
             return False
 
     def leave(self) -> None:
-        """Let go of the lock."""
+        """Release the lock and end this writer."""
         self.over = True
         if self.handle is not None:
             os.close(self.handle)

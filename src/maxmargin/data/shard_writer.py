@@ -1,7 +1,7 @@
-"""Writing a sharded data set: chunks in, files out, the manifest last.
+"""Write a sharded data set from chunks of examples; the manifest is written last.
 
-A shard is buffered in memory until it has ``shard_bytes``. Every file is made durable before the manifest
-names it. If anything fails, what was written is removed and no manifest appears; see ``shard_folder``.
+A shard is buffered in memory until it has ``shard_bytes``. Every file is on the disk before the manifest
+names it. If anything fails, the written files are removed and no manifest appears; see ``shard_folder``.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ SHARD_BYTES = 64 * 2**20
 
 
 class ShardWriter:
-    """Writes examples into a folder, as a context: leaving it well writes the manifest.
+    """Context manager that writes examples to a folder; leaving it without an error writes the manifest.
 
     Parameters
     ----------
-    folder : path; made if it is not there
+    folder : path; created if it does not exist
     kind : "rows" (an example is a row with a label), "sequences" (a matrix with a label for each row) or
         "trees" (a sentence with a tree)
-    shard_bytes : int, about this many bytes of features per shard
-    overwrite : bool, replace a data set that is there; it stays until the new one is whole
+    shard_bytes : int, approximate bytes of features per shard
+    overwrite : bool, whether to replace an existing data set; it stays until the new one is complete
     dtype : float32, float64 or None, which takes the type of the first examples
-    grow : bool, sparse rows may have more columns than those before them
+    grow : bool, whether sparse rows may have more columns than earlier rows
     """
 
     sparse: bool = False
@@ -78,7 +78,7 @@ class ShardWriter:
         self.dtype: Any = self._stored_type(dtype, grow)
         self.grow: bool = grow
         self.attributes: dict[str, Any] | None = None
-        self.encoder: Any = None  # of all examples so far
+        self.encoder: Any = None  # encoder of all examples so far
         self.labelled: bool | None = None
         self.codes: dict[Any, int] = {}
         self.shards: list[Shard] = []
@@ -86,7 +86,7 @@ class ShardWriter:
         self.place: ShardFolder = ShardFolder(self.folder, overwrite)
 
     def _stored_type(self, dtype: Any, grow: bool) -> np.dtype | None:
-        """The type of the numbers in the files; None where the first examples decide on it."""
+        """The dtype of the numbers in the files; None if the first examples decide."""
         found = None if dtype is None else np.dtype(dtype)
         if found is not None and found.newbyteorder("<").str not in DTYPES:
             raise ValueError(f"dtype must be float32 or float64, got {found}")
@@ -109,13 +109,13 @@ class ShardWriter:
             self.abandon()
 
     def abandon(self) -> None:
-        """Remove what was written; a data set that was there stays."""
+        """Remove the written files; an existing data set stays."""
         self.place.abandon()
 
     # Taking examples
 
     def add(self, X: Any, Y: Any = None) -> None:
-        """Several rows of one matrix with their labels; or one sequence with its labels."""
+        """Add several rows of one matrix with their labels, or one sequence with its labels."""
         self._know(encoder_in(X))
         matrix = self._checked(X)
         if matrix.shape[0] == 0:
@@ -143,7 +143,7 @@ class ShardWriter:
             )
 
     def _pieces(self, matrix: Any) -> Iterator[tuple[int, int]]:
-        """Runs of rows that fit into a shard."""
+        """The runs of rows (first, last) that each fit into a shard."""
         size = max(1, stored_bytes(matrix) // matrix.shape[0])
         rows = max(1, self.shard_bytes // size)
         return ((a, min(a + rows, matrix.shape[0])) for a in range(0, matrix.shape[0], rows))
@@ -159,7 +159,7 @@ class ShardWriter:
         self.examples += 1 if self.kind == "sequences" else matrix.shape[0]
 
     def _checked(self, X: Any) -> Any:
-        """The features as they will be written; the first decide on layout, type and width."""
+        """Return the features in the form to write; the first ones decide layout, dtype and width."""
         where = f"X[{self.examples}]"
         first = self.features == 0
         if first:
@@ -187,7 +187,7 @@ class ShardWriter:
         return matrix
 
     def _coded(self, Y: Any, rows: int) -> np.ndarray | None:
-        """Codes of labels, numbered as they appear."""
+        """Return the codes of labels, which are numbered in the order of their appearance."""
         self._check_given(Y)
         if Y is None:
             return None
@@ -200,7 +200,7 @@ class ShardWriter:
         return np.fromiter(numbered, np.int32, rows)
 
     def _check_given(self, Y: Any) -> None:
-        """Refuse labels of some examples alone."""
+        """Refuse labels for only some of the examples."""
         if self.labelled is None:
             self.labelled = Y is not None
         if self.labelled != (Y is not None):
@@ -247,7 +247,7 @@ class ShardWriter:
         self._empty()
 
     def _write(self, shard: int, part: str, array: np.ndarray) -> FileEntry:
-        """One file, on the disk when this returns."""
+        """Write one file, which is on the disk on return; give its size and checksum."""
         path = self.place.new_file(shard, part)
         content = memoryview(np.ascontiguousarray(array)).cast("B") if array.size else b""
         try:
@@ -264,7 +264,7 @@ class ShardWriter:
         return FileEntry(array.nbytes, hashlib.sha256(content).hexdigest())
 
     def close(self) -> None:
-        """Write what is buffered, and then the manifest; a data set that was there goes."""
+        """Write the buffered examples, then the manifest; this replaces an existing data set."""
         try:
             self.place.check()
             if self.buffer:
@@ -303,13 +303,13 @@ class ShardWriter:
 
 
 def label_key(label: Any) -> tuple[type, Any]:
-    """Labels that differ in type differ: 1 is not True."""
+    """Return a key that tells labels of different types apart: 1 is not True."""
     label = label.item() if isinstance(label, np.generic) else label
     return type(label), label
 
 
 def write_all(file: Any, content: Any) -> None:
-    """Write to a file; here tests let the disk fill."""
+    """Write to a file; tests replace this function to simulate a full disk."""
     file.write(content)
 
 
@@ -321,7 +321,7 @@ def stored_bytes(matrix: Any) -> int:
 
 
 def shard_kind(X: Any) -> str:
-    """ "rows" for a matrix, "sequences" for a list of matrices."""
+    """The kind of X: "rows" for a matrix, "sequences" for matrices in a list, "trees" for sentences."""
     if sp.issparse(X) or isinstance(X, MappedRows) or (isinstance(X, np.ndarray) and X.ndim == 2):
         return "rows"
     if isinstance(X, Sequence) and len(X) and hasattr(X[0], "shape"):
@@ -334,12 +334,12 @@ def shard_kind(X: Any) -> str:
 
 
 def all_words(x: Any) -> bool:
-    """Whether this is a sentence."""
+    """Whether x is a sentence, a sequence of strings that is not empty."""
     return isinstance(x, Sequence) and len(x) > 0 and all(isinstance(word, str) for word in x)
 
 
 def chunks_of(X: Any, Y: Any, kind: str) -> Iterable[tuple[Any, Any]]:
-    """Chunks for ``ShardWriter.add`` from data in memory or mapped."""
+    """Return an iterator of chunks for ``ShardWriter.add`` from data in memory or mapped."""
     if kind in ("sequences", TREES):
         if Y is not None and len(X) != len(Y):
             raise ValueError(f"X has {len(X)} examples, but Y has {len(Y)}")
@@ -363,7 +363,7 @@ def write_shards(
     overwrite: bool = False,
     dtype: Any = None,
 ) -> Path:
-    """Write a data set into a folder of shards; see ``open_shards``.
+    """Write a data set to a folder of shards; ``open_shards`` opens it.
 
     Parameters
     ----------

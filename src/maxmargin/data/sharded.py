@@ -1,7 +1,7 @@
-"""Reading a sharded data set: files are mapped, not read; X and Y are ordinary inputs of every model.
+"""Open a sharded data set: files are mapped, not read, and every model accepts X and Y.
 
-Nothing as long as the data is in memory: features and codes stay in the files, which the core reads in
-place, and the offsets of sequences are gathered in an unnamed file.
+No array as long as the data is in memory. Features and codes stay in the files, which the core reads in
+place, and the offsets of sequences go to an unnamed file.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from maxmargin.data.scratch import spilled
 from maxmargin.data.tree_shards import open_trees
 from maxmargin.io.files import hold_mapped
 
-HASHED = 2**22  # bytes hashed at a time
+HASHED = 2**22  # bytes read and hashed at a time
 
 
 class ShardedDataset:
-    """A folder of shards, mapped.
+    """The examples of a folder of shards, mapped from their files.
 
     Attributes
     ----------
     X : ``MappedRows`` (a matrix), ``MappedSequences`` (a list of matrices) or ``MappedSentences``
-    Y : labels, an array or a list of arrays, or ``MappedTrees``; None where none were written
+    Y : labels, an array or a list of arrays, or ``MappedTrees``; None if no labels were written
     manifest : counts, types, label set and checksums
     """
 
@@ -78,13 +78,13 @@ class ShardedDataset:
             self.X = MappedRows(parts, self.manifest.features, encoder)
             self.Y = codes and CodedLabels(coded(self.manifest.labels), codes)  # type: ignore[arg-type]
         else:
-            # In a file of their own, since they are many.
+            # Offsets may not fit in memory, so they go to an unnamed file.
             offsets = spilled(self._starts(), np.int64)
             self.X = MappedSequences(parts, self.manifest.features, offsets, encoder)
             self.Y = codes and CodedSequences(coded(self.manifest.labels), codes, offsets)  # type: ignore
 
     def _choose(self, shards: range) -> None:
-        """Open these shards and no others."""
+        """Restrict the data set to these shards."""
         known = range(len(self.manifest.shards))
         if not len(shards) or shards.step != 1 or shards[0] not in known or shards[-1] not in known:
             raise ShardError(f"{self.folder} has the shards {known}, not {shards}")
@@ -108,11 +108,11 @@ class ShardedDataset:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of all files."""
+        """The size of all files in bytes."""
         return sum(file.bytes for shard in self.manifest.shards for file in shard.files.values())
 
     def path(self, shard: int, part: str) -> Path:
-        """A file of a shard."""
+        """The path of a file of a shard."""
         return self.folder / file_name(self.first + shard, part, self.manifest.generation)
 
     def _check_files(self, k: int, shard: Shard, verify: bool) -> None:
@@ -152,14 +152,14 @@ class ShardedDataset:
         return MappedParts(parts)
 
     def offsets(self, k: int, shard: Shard, part: str, last: int, what: str) -> np.ndarray:
-        """Where the examples of a shard begin in what they are made of, and its end."""
+        """Map the offsets of the examples of a shard, with its end; refuse offsets that do not fit."""
         own = self._map(k, part, "<i8", (shard.examples + 1,))
         if own[0] != 0 or own[-1] != last or (own[1:] <= own[:-1]).any():
             raise ShardError(f"{self.path(k, part)}: the offsets do not fit the {what}")
         return own
 
     def _starts(self) -> Iterator[np.ndarray]:
-        """Rows where the sequences begin, over all shards."""
+        """Yield the offsets of the sequences in the rows of all shards."""
         total = 0
         yield np.zeros(1, np.int64)
         for k, shard in enumerate(self.manifest.shards):
@@ -168,7 +168,7 @@ class ShardedDataset:
 
 
 def checksum(path: Path) -> str:
-    """SHA-256 of a file."""
+    """Return the SHA-256 checksum of a file."""
     total = hashlib.sha256()
     with open(path, "rb") as file:
         while block := file.read(HASHED):
@@ -183,9 +183,9 @@ def open_shards(folder: Any, verify: bool = True, shards: range | None = None) -
     ----------
     folder : path
     verify : bool
-        Compare every file with its checksum, which reads all of them once. Sizes, offsets and codes are
-        checked in any case.
+        Compare every file with its checksum, which reads every file once. Sizes, offsets and codes are
+        always checked.
     shards : range or None
-        The numbers of the shards to open, a run of them; None: all.
+        The consecutive numbers of the shards to open; None opens all shards.
     """
     return ShardedDataset(folder, verify, shards)

@@ -2,8 +2,8 @@
 
     precision = matched / predicted,  recall = matched / gold,  F1 = 2 matched / (gold + predicted)
 
-counted over all trees together (as evalb does). A span is (label, first word, word after the last) of a
-phrase; tags have none. A span that a tree has twice counts twice.
+Spans are counted over all trees together, as in evalb. The span of a phrase is (label, first word, word after
+the last); tags have no span. A span that occurs twice in a tree counts twice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["BracketScores", "bracket_f1", "bracket_scores", "labelled_spans"]
 
 @dataclass(frozen=True)
 class BracketScores:
-    """Counts of labelled spans over a set of trees, and the shares made of them."""
+    """Counts of labelled spans over a set of trees, and precision, recall and F1."""
 
     matched: int
     gold: int
@@ -30,22 +30,22 @@ class BracketScores:
     trees: int
 
     def __add__(self, other: BracketScores) -> BracketScores:
-        """Those of both sets of trees together."""
+        """Return the counts of both sets of trees together."""
         return BracketScores(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     @property
     def precision(self) -> float:
-        """Share of the predicted spans that are right; 1 where there are none."""
+        """Share of the predicted spans that are right; 1 without predicted spans."""
         return self.matched / self.predicted if self.predicted else 1.0
 
     @property
     def recall(self) -> float:
-        """Share of the true spans that were found; 1 where there are none."""
+        """Share of the true spans that were found; 1 without true spans."""
         return self.matched / self.gold if self.gold else 1.0
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of precision and recall; 1 where there are no spans at all."""
+        """Harmonic mean of precision and recall; 1 without any spans."""
         total = self.gold + self.predicted
         return 2 * self.matched / total if total else 1.0
 
@@ -56,7 +56,7 @@ class BracketScores:
 
 
 def labelled_spans(tree: ParseTree, root: bool = True) -> Counter[Span]:
-    """How often each labelled span occurs; with root=False that of the root is left out."""
+    """Count each labelled span of a tree; root=False leaves out the span of the root."""
     found: Counter[Span] = Counter()
     begun: list[tuple[str, int]] = []
     stack: list[Any] = [tree]
@@ -79,7 +79,7 @@ def labelled_spans(tree: ParseTree, root: bool = True) -> Counter[Span]:
 
 
 def matches(gold: Any, predicted: Any, root: bool = True) -> tuple[int, int, int]:
-    """Matched, true and predicted spans of two trees over the same words."""
+    """Count the matched, true and predicted spans of two trees over the same words."""
     gold, predicted = as_tree(gold), as_tree(predicted)
     if gold.leaves() != predicted.leaves():
         raise ValueError(
@@ -90,7 +90,7 @@ def matches(gold: Any, predicted: Any, root: bool = True) -> tuple[int, int, int
 
 
 def shown_words(words: Sequence[str]) -> str:
-    """Words for a message."""
+    """Quote words in a message, at most 60 characters."""
     text = " ".join(words)
     return repr(text if len(text) <= 60 else text[:57] + "...")
 

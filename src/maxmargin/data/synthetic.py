@@ -1,11 +1,11 @@
-"""Data made from nothing: words in a handwritten-looking alphabet, random chains, classes and trees.
+"""Synthetic data: words in letters that look handwritten, random chains, classes and trees.
 
-A letter is drawn by looking each pixel of its 16 x 8 bitmap up in a small font, through a map back
+Each pixel of the 16 x 8 bitmap of a letter is mapped to a place in a small font:
 
     (row, column) -> slant, size, shift and a smooth warp -> (font row, font column)
 
-with bilinear interpolation between font pixels. Slant and stroke thickness belong to the writer of
-a word; size, shift and warp to each letter, and a little more slant.
+The ink there is interpolated bilinearly between font pixels. Slant and stroke thickness are drawn once for
+each word (its writer). Size, shift, warp and a little more slant are drawn for each letter.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 LETTER_HEIGHT, LETTER_WIDTH = 16, 8
-CONTRAST = 1.5  # ink of a stroke that bilinear look-up spread over two pixels
+CONTRAST = 1.5  # factor on the ink, since interpolation spreads a stroke over two pixels
 
 WORD_LIST = """
 about after again along always animal answer apple around away back because before begin behind
@@ -51,7 +51,7 @@ where which white window winter without wonder word world would write yellow you
 """
 WORDS = tuple(WORD_LIST.split())
 
-# A small grammar of English: chances of the children of a phrase, and the words of a tag.
+# A small grammar of English: probabilities of the children of a phrase, and the words of a tag.
 PHRASES = {
     "S": {"NP VP": 0.8, "PP NP VP": 0.2},
     "NP": {"DT NN": 0.4, "DT JJ NN": 0.2, "NNP": 0.15, "PRP": 0.1, "NP PP": 0.15},
@@ -133,14 +133,14 @@ def words_of_letters(
     words: tuple[str, ...] = WORDS,
     dtype: DTypeLike = np.float64,
 ) -> tuple[list[NDArray[Any]], list[list[str]]]:
-    """Draw words of handwritten-looking letters, each letter a bitmap of 16 x 8 pixels.
+    """Draw words in letters that look handwritten; each letter is a bitmap of 16 x 8 pixels.
 
     Parameters
     ----------
-    n_words : how many words, drawn with equal chances from ``words``.
+    n_words : number of words, drawn uniformly from ``words``.
     random_state : None, an int, a NumPy ``Generator`` or ``RandomState``.
     noise : standard deviation of the Gaussian noise added to each pixel (ink is 1, paper 0).
-    shift : whether letters sit up to a pixel off their place.
+    shift : whether letters may be moved by one pixel.
     slant : standard deviation of the writers' slant, in columns per four rows.
     thickness : standard deviation of the writers' stroke thickness, in units of ink.
     warp : size of the smooth distortion of each letter, in pixels.
@@ -181,10 +181,10 @@ def random_chains(
     dtype: DTypeLike = np.float64,
     random_state: Any = None,
 ) -> tuple[list[Any], list[NDArray[np.int64]]]:
-    """Chains of integer labels from a random Markov chain, seen through noisy label prototypes.
+    """Draw chains of integer labels from a random Markov chain; features are noisy label prototypes.
 
-    Every label occurs when the chains have at least ``n_labels`` nodes together. With ``sparse``
-    the features are CSR matrices, about half of them zero.
+    Every label occurs if the chains have at least ``n_labels`` nodes in total. With ``sparse`` the
+    features are CSR matrices, and about half of the values are zero.
 
     Returns X, a list of (T, n_features) arrays or CSR matrices, and Y, a list of (T,) integers.
     """
@@ -214,7 +214,7 @@ def random_multiclass(
     dtype: DTypeLike = np.float64,
     random_state: Any = None,
 ) -> tuple[Any, NDArray[np.int64]]:
-    """Points scattered around one random prototype per class; every class occurs when n allows.
+    """Draw points around one random prototype per class; every class occurs if n is large enough.
 
     Returns X, an (n, n_features) array (CSR, about half zero, if ``sparse``), and y, (n,) integers.
     """
@@ -230,9 +230,9 @@ def random_multiclass(
 def random_treebank(
     n: int, max_words: int = 12, *, random_state: Any = None
 ) -> tuple[list[list[str]], list[ParseTree]]:
-    """Sentences of a small grammar of English with their trees, of at most ``max_words`` words.
+    """Draw sentences of at most ``max_words`` words, with their trees, from a small grammar of English.
 
-    Words are ambiguous ("saw", "that") and prepositional phrases attach to nouns or verbs.
+    Words are ambiguous ("saw", "that"), and prepositional phrases attach to nouns or verbs.
 
     Returns X, a list of lists of words, and Y, a list of ``ParseTree``.
     """
@@ -252,7 +252,7 @@ def random_treebank(
 def _sentence(symbol: str, rng: np.random.Generator, depth: int) -> ParseTree:
     if symbol in TAGGED:
         return ParseTree(symbol, [str(rng.choice(TAGGED[symbol].split()))])
-    # Deep down only the first, plain way to build a phrase: sentences end.
+    # At depth 6 and below use only the first production, which is not recursive, so that sentences end.
     ways = PHRASES[symbol]
     chosen = rng.choice(list(ways), p=list(ways.values())) if depth < 6 else next(iter(ways))
     return ParseTree(symbol, [_sentence(child, rng, depth + 1) for child in str(chosen).split()])
@@ -278,7 +278,7 @@ def _check_words(words: tuple[str, ...]) -> None:
 
 
 def _font() -> NDArray[np.float64]:
-    """The 26 letters as (26, 16, 8) ink, each centred in its bitmap."""
+    """The ink of the 26 letters, shape (26, 16, 8); each letter is centred in its bitmap."""
     font = np.zeros((len(LETTERS), LETTER_HEIGHT, LETTER_WIDTH))
     for letters, sheet in FONT_SHEETS.items():
         for row, line in enumerate(sheet.split("\n")[1:], start=1):
@@ -290,7 +290,7 @@ def _font() -> NDArray[np.float64]:
 def _looked_up_at(
     lengths: NDArray[np.int64], rng: np.random.Generator, shift: bool, slant: float, warp: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """For every letter, the font row and column that each of its 16 x 8 pixels shows."""
+    """The font row and column that each of the 16 x 8 pixels of every letter shows."""
     n_words, n_letters = len(lengths), int(lengths.sum())
     writer = np.repeat(rng.normal(0.0, slant, n_words), lengths)
     lean = (writer + rng.normal(0.0, slant / 3, n_letters)) / 4.0
@@ -311,8 +311,8 @@ def _looked_up_at(
 def _interpolate(
     glyphs: NDArray[np.float64], rows: NDArray[np.float64], columns: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Bilinear look-up of glyph i at (rows[i], columns[i]); paper outside the bitmap."""
-    # The border of two blank pixels lets every look-up be clipped instead of tested.
+    """Interpolate glyph i bilinearly at (rows[i], columns[i]); outside the bitmap is paper (0)."""
+    # With a border of two blank pixels, positions can be clipped instead of tested.
     padded = np.pad(glyphs, ((0, 0), (2, 2), (2, 2)))
     rows = np.clip(rows + 2.0, 0.0, LETTER_HEIGHT + 2.0)
     columns = np.clip(columns + 2.0, 0.0, LETTER_WIDTH + 2.0)
@@ -339,7 +339,7 @@ def _markov_walk(
 
 
 def _show_every_label(Y: list[NDArray[np.int64]], n_labels: int) -> None:
-    """Overwrite repeated labels, in place, until every label that can occur does."""
+    """Overwrite repeated labels, in place, until every label occurs or no label is repeated."""
     nodes = np.concatenate(Y)
     counts = np.bincount(nodes, minlength=n_labels)
     for label in np.flatnonzero(counts == 0):

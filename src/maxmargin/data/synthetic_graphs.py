@@ -1,8 +1,8 @@
-"""Graphs and sets of labels made from nothing.
+"""Synthetic graphs and sets of labels.
 
-A snake is a walk on a grid that does not cross itself. Its cells are coloured by where the next one is;
-the label of a cell is its place in the snake, 0 off it. Colours alone distinguish a cell of the snake from
-the ground, but only the neighbours distinguish the places.
+A snake is a walk on a grid that does not cross itself. The colour of its cell is the direction of the next
+cell. The label of a cell is its position in the snake, or 0 outside it. The colour of a cell tells whether it
+belongs to the snake, but only the neighbours tell its position.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ STEPS = ((0, 1), (1, 0), (0, -1), (-1, 0))
 
 
 def grid_edges(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Edges of a grid, to the right and down, and features that distinguish the two; nodes row by row."""
+    """Return the edges of a grid, to the right and down, and one-hot features of their directions.
+
+    Nodes are numbered row by row.
+    """
     nodes = np.arange(height * width).reshape(height, width)
     right = np.stack([nodes[:, :-1].ravel(), nodes[:, 1:].ravel()], axis=1)
     down = np.stack([nodes[:-1].ravel(), nodes[1:].ravel()], axis=1)
@@ -28,7 +31,7 @@ def grid_edges(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
 def random_walk(
     generator: np.random.Generator, height: int, width: int, length: int
 ) -> list[tuple[int, int]]:
-    """Cells of a walk that does not cross itself; tried again until it fits."""
+    """Draw the cells of a walk that does not cross itself; try again until it has the full length."""
     while True:
         cells = [(int(generator.integers(height)), int(generator.integers(width)))]
         while len(cells) < length:
@@ -53,12 +56,12 @@ def random_snakes(
     noise: float = 0.0,
     random_state: Any = None,
 ) -> tuple[list[tuple[np.ndarray, np.ndarray, np.ndarray]], list[np.ndarray]]:
-    """Images with one snake each: X as (nodes, edges, edge features), Y the places in the snake.
+    """Draw images with one snake each: X as (nodes, edges, edge features), Y as positions in the snake.
 
-    The features of a node are the colours of its cell and of the four around it, one-hot; ``noise`` is the
-    share of cells whose colour is replaced by a random one.
+    The features of a node are the one-hot colours of its cell and of the four cells around it. ``noise`` is
+    the share of cells whose colour is replaced by a random one.
     """
-    # Walks that are longer may not exist, or are hardly ever found.
+    # Longer walks may not exist, or take too long to find.
     most = max(1, height * width // 2)
     if not 1 <= length <= most:
         raise ValueError(f"length must be from 1 to half of the cells, {most}, got {length}")
@@ -87,7 +90,7 @@ def random_snakes(
 def random_label_sets(
     n: int, n_labels: int = 6, n_features: int = 8, random_state: Any = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows with labels that come in pairs: each odd label mostly follows the even one before it."""
+    """Draw rows with sets of labels; each odd label mostly equals the even label before it."""
     generator = np.random.default_rng(random_state)
     maps = np.random.default_rng(0).normal(size=(n_features, n_labels))
     X = generator.normal(size=(n, n_features))

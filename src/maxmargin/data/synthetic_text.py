@@ -1,7 +1,7 @@
-"""Sentences with names of people, organisations and places, made from patterns and lists.
+"""Synthetic sentences with names of people, organisations and places, made from patterns and lists.
 
-They have what makes the task hard: names that training has not seen, names that are also words or names of
-another kind ("Rose", "Lincoln", "Jordan"), and entities of several words.
+They are hard to tag for the usual reasons: some names do not occur in training, some names are also words or
+names of another kind ("Rose", "Lincoln", "Jordan"), and some entities have several words.
 """
 
 from __future__ import annotations
@@ -53,21 +53,21 @@ for _line in NAMES.splitlines():
     _kind, *_names = _line.split()
     LISTS[_kind] = LISTS.get(_kind, []) + _names
 
-# Lists of names to look words up in, as one finds them; they have gaps.
+# Lists of names to use as features (gazetteers); like real ones, they are incomplete.
 KNOWN_NAMES = {kind: frozenset(LISTS[kind][::2]) for kind in ("first", "town", "tail")}
 
 
 def news_sentences(
     n: int, random_state: Any = None, *, new: bool = False
 ) -> tuple[list[list[str]], list[list[str]]]:
-    """Made-up sentences of news with the entities in them.
+    """Draw synthetic sentences of news with the tags of their entities.
 
     Parameters
     ----------
-    n : how many sentences.
+    n : number of sentences.
     random_state : None, an int, or a NumPy ``Generator``.
-    new : False: three fifths of each list of names, and twelve patterns of sentences. True: all names, and
-        six further patterns, so that a part of what a tagger meets is new to it.
+    new : False: use three fifths of each list of names, and twelve patterns of sentences. True: use all
+        names, and six further patterns, so that some names and patterns are new to a trained tagger.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def _one(names: list[Any], rng: np.random.Generator) -> Any:
 
 
 def _entity(kind: str, rng: np.random.Generator, new: bool) -> list[str]:
-    """A name of one to three words."""
+    """Draw a name of one to three words."""
 
     def some(of: str) -> str:
         names = LISTS[of]

@@ -1,4 +1,4 @@
-"""Tables with names for their rows and columns: what reports and views of weights give back."""
+"""Tables with named rows and columns, which reports and views of weights return."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import numpy as np
 
 from maxmargin.io.quoting import short
 
-MOST_SHOWN = 60  # rows or columns of a text
+MOST_SHOWN = 60  # largest number of rows or columns that are printed
 
 
 def cell_text(cell: Any) -> str:
-    """A cell as text: three digits after the point, nothing for what is not there."""
+    """Format a cell as text: floats with three digits after the point, NaN as an empty text."""
     if isinstance(cell, float | np.floating):
         return "" if np.isnan(cell) else f"{cell:.3f}"
     return str(cell)
 
 
 class Table:
-    """Columns by name, with a name for each row.
+    """A table with named columns and rows.
 
-    ``table[row, column]`` is a cell, ``table[column]`` a column as an array, ``np.asarray(table)`` all cells,
-    ``table.to_pandas()`` a data frame.
+    ``table[row, column]`` is a cell, and ``table[column]`` is a column as an array. ``np.asarray(table)``
+    holds all cells, and ``table.to_pandas()`` is a data frame.
     """
 
     def __init__(
@@ -62,14 +62,14 @@ class Table:
         return array if dtype is None else array.astype(dtype)
 
     def to_pandas(self) -> Any:
-        """The table as a data frame; pandas must be installed."""
+        """Return the table as a data frame; pandas must be installed."""
         import pandas as pd
 
         frame = pd.DataFrame(self._cells, index=pd.Index(self.rows, tupleize_cols=False))
         return frame.rename_axis(index=self.corner or None)
 
     def _texts(self) -> tuple[list[str], list[list[str]]]:
-        """The head and the lines as texts; what is too much for a screen is left out and counted."""
+        """The head and the lines as texts, without rows and columns beyond MOST_SHOWN."""
         columns, n = self.columns[:MOST_SHOWN], min(len(self), MOST_SHOWN)
         head = [self.corner, *map(str, columns)]
         lines = [
@@ -113,7 +113,7 @@ class Table:
 
 
 class Tables(list[Any]):
-    """Several tables, shown one below the other."""
+    """A list of tables, shown one below the other."""
 
     def __repr__(self) -> str:
         return "\n\n".join(map(repr, self))

@@ -1,6 +1,6 @@
-"""Tags of spans, B-PER I-PER O, in the usual schemes: read and written.
+"""Read and write tags of spans, such as B-PER I-PER O, in the usual schemes.
 
-    scheme           a span of one word     of three words       where two of a type touch
+    scheme           a span of one word     of three words       if two of a type touch
     iob1             I                      I I I                the second begins with B
     iob2             B                      B I I
     ioe1             I                      I I I                the first ends with E
@@ -8,9 +8,9 @@
     iobes (bioes)    S                      B I E
     bilou            U                      B I L
 
-Reading repairs: any tags have spans, by the rules of conlleval. A span begins at a tag that is not outside
-and that is B or S, or comes after E or S, or has another type than the tag before or none before it; it
-ends where the next one begins or the next tag is outside.
+Reading repairs invalid sequences of tags by the rules of conlleval. A tag that is not outside begins a span
+if it is B or S, if it follows E, S or an outside tag, or if its type differs from the previous tag. The span
+ends before the next span or the next outside tag.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Span = tuple[str, int, int]  # type, first position, position after the last
 
 @dataclass(frozen=True)
 class Scheme:
-    """The letters of a scheme and what they mean: B begins, I is inside, E ends, S is all of a span."""
+    """The letters of a scheme and their roles: B begins, I is inside, E ends, S is a whole span."""
 
     roles: dict[str, str]
-    touching: bool = False  # whether B and E are for spans that touch one of the same type only
+    touching: bool = False  # whether B and E only mark spans that touch one of the same type
 
     def write(self, length: int, before: bool, after: bool) -> list[str]:
-        """The letters of a span, which touches one of its type before and after, or does not."""
+        """The letters of a span; `before` and `after` tell whether it touches a span of its type there."""
         letters = {role: letter for letter, role in self.roles.items()}
         if length == 1 and "S" in letters:
             return [letters["S"]]
@@ -59,13 +59,13 @@ SCHEMES = {
 
 
 def scheme_of(name: str) -> Scheme:
-    """The scheme of a name."""
+    """Return the scheme with this name; refuse an unknown name."""
     among(*SCHEMES).check("scheme", name)
     return SCHEMES[name]
 
 
 def read_tag(tag: Any, scheme: str, outside: str = "O") -> tuple[str, str]:
-    """The role of a tag, B, I, E, S or O, and its type: 'U-PER' in bilou is ('S', 'PER')."""
+    """Return the role of a tag (B, I, E, S or O) and its type: 'U-PER' in bilou is ('S', 'PER')."""
     roles = scheme_of(scheme).roles
     if tag == outside:
         return "O", ""
@@ -84,7 +84,7 @@ SCHEMES_OF_TAGS = ("iob2", "ioe2", "iobes", "bilou")
 def scheme_of_tags(
     tags: Iterable[Any], outside: str = "O", names: Sequence[str] = SCHEMES_OF_TAGS
 ) -> str | None:
-    """The scheme that tags with these letters are of, "iob2" before "iob1"; None: of none."""
+    """Return the first named scheme that has all letters of the tags, or None."""
     kinds = set(tags) - {outside}
     for name in names if kinds else ():
         with suppress(ValueError):
@@ -97,9 +97,9 @@ def scheme_of_tags(
 def spans_of(
     tags: Sequence[Any], scheme: str = "iob2", outside: str = "O", strict: bool = False
 ) -> list[Span]:
-    """The spans (type, start, end) of a sequence of tags, in their order.
+    """Return the spans (type, start, end) of a sequence of tags, in their order.
 
-    strict: only those whose tags are what the scheme writes for them; none is repaired.
+    strict: return only spans whose tags are exactly the tags that the scheme writes, without repairs.
     """
     known = {tag: read_tag(tag, scheme, outside) for tag in set(tags)}
     found: list[Span] = []
@@ -121,7 +121,7 @@ def spans_of(
 def tags_of(
     spans: Sequence[Span], length: int, scheme: str = "iob2", outside: str = "O"
 ) -> list[str]:
-    """The tags of some spans, which do not overlap, of a sequence of this length."""
+    """Return the tags of a sequence of this length with these spans, which must not overlap."""
     style, tags = scheme_of(scheme), [outside] * length
     ordered = sorted(spans, key=lambda span: span[1])
     ends = {(kind, end) for kind, _, end in ordered}

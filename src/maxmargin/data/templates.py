@@ -1,11 +1,11 @@
-"""What is said of a token of text by its columns: the word, then what else is known of it, such as a tag.
+"""Templates that describe tokens by attributes; the columns of a token are its word and, say, its tag.
 
-words    columns at -2..2, pairs of words around the token, pairs and triples of the other columns; of the
-         word lower case, prefixes and suffixes of one to four letters, shape (Aa00-) and kinds (Aa0-, the
-         shape without repetitions); and a bias
+words    columns at -2..2; pairs of words around the token; pairs and triples of the other columns; the
+         word in lower case, its prefixes and suffixes of one to four letters, its shape (Aa00-) and its
+         kinds (Aa0-, the shape without repetitions); and a bias
 window   columns at -1..1, and a bias
 
-or a template of CRF++ or wapiti, as text: see ``data.patterns``.
+A template may also be the text of a template of CRF++ or wapiti: see ``data.patterns``.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ AROUND = [(place,) for place in range(-REACH, REACH + 1)]
 WORD_PAIRS = [(-1, 0), (0, 1)]
 TAG_PAIRS = [(-2, -1), (-1, 0), (0, 1), (1, 2)]
 TAG_TRIPLES = [(-2, -1, 0), (-1, 0, 1), (0, 1, 2)]
-AFFIX = 4  # letters of an affix, at most
+AFFIX = 4  # largest number of letters in a prefix or suffix
 
 
 def describe_columns(rows: Sequence[Sequence[str]], templates: str = "words") -> Any:
-    """The attributes of every token of a sentence; ``rows`` are the columns of each.
+    """Return the attributes of every token of a sentence; each row holds the columns of a token.
 
-    templates : "words", "window", or the text of a template of CRF++ or wapiti; where that has features of
-        edges, they come beside those of tokens, a pair for ``Chain(edges=True)``
+    templates : "words", "window", or the text of a template of CRF++ or wapiti. If that has features of
+        edges, the result is a pair for ``Chain(edges=True)``: attributes of tokens, attributes of edges.
     """
     return TEMPLATES[templates](rows) if templates in TEMPLATES else template_of(templates)(rows)
 
 
 def window(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Columns of the token before, of the token itself and of the one after it."""
+    """Describe each token by its own columns and by the columns of its two neighbours."""
     described = []
     for t in range(len(rows)):
         names = ["bias"]
@@ -50,7 +50,7 @@ def window(rows: Sequence[Sequence[str]]) -> list[list[str]]:
 
 
 def words(rows: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
-    """Columns around each token, runs of them, and the spelling of the word."""
+    """Describe each token by the columns around it, runs of these, and the spelling of the word."""
     columns = list(zip(*rows, strict=True))
     runs = [
         (f"{j}[{','.join(map(str, run))}]", [PADDING] * REACH + [*column] + [PADDING] * REACH, run)
@@ -68,7 +68,7 @@ def words(rows: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
 
 @lru_cache(2**16)
 def spelling(word: str) -> dict[str, Any]:
-    """What the letters of a word tell."""
+    """The attributes of a word that depend on its letters."""
     lower, form = word.lower(), letter_shape(word)
     lengths = range(1, min(AFFIX, len(lower)) + 1)
     return {
@@ -81,7 +81,7 @@ def spelling(word: str) -> dict[str, Any]:
 
 
 def letter_shape(word: str) -> str:
-    """Digits as 0, capitals as A, other letters as a."""
+    """Replace digits by 0, capitals by A and other letters by a."""
     return "".join(
         "0" if c.isdigit() else "A" if c.isupper() else "a" if c.isalpha() else c for c in word
     )

@@ -1,4 +1,4 @@
-"""Text files of data, plain or packed: found before anything is written, read with numbers of lines."""
+"""Read text files of data, plain or compressed, with line numbers; check them before writing output."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from typing import IO, Any
 from maxmargin.io.paths import refuse_clash
 
 STANDARD_INPUT = "-"
-MOST_SMALL = 2**20  # bytes of a template, unpacked
+MOST_SMALL = 2**20  # largest size in bytes of a small text (a template), uncompressed
 PACKED: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 BROKEN = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
 
 
 def readable(path: Any, folder: Any = None) -> Path:
-    """The path of a text file that can be opened, and that does not lie in the folder to write."""
+    """Return the path of a text file; refuse one that cannot be opened or lies in the output folder."""
     found = Path(path)
     if folder is not None:
         refuse_clash([found], folder, "folder")
@@ -33,7 +33,7 @@ def readable(path: Any, folder: Any = None) -> Path:
 
 
 class KeptInput:
-    """Standard input in an unnamed file, for those who read it more than once."""
+    """A copy of standard input in an unnamed file, so that it can be read more than once."""
 
     def __init__(self) -> None:
         self.file: Any = tempfile.TemporaryFile()  # noqa: SIM115
@@ -43,13 +43,13 @@ class KeptInput:
         return STANDARD_INPUT
 
     def open(self) -> IO[bytes]:
-        """It, from its beginning."""
+        """Open the copy at its beginning."""
         self.file.seek(0)
         return open(os.dup(self.file.fileno()), "rb")
 
 
 def standard_input() -> Any:
-    """The bytes of standard input, which a look at the first of them does not take away."""
+    """Standard input as a binary stream whose first bytes can be peeked at."""
     if sys.stdin is None:
         raise ValueError("standard input is closed: name a file")
     file = sys.stdin.buffer
@@ -57,14 +57,14 @@ def standard_input() -> Any:
 
 
 def open_raw(path: Any) -> Any:
-    """The bytes of a file as they are; "-" is standard input."""
+    """Open a file as a binary stream without decompression; "-" is standard input."""
     if isinstance(path, KeptInput):
         return path.open()
     return standard_input() if str(path) == STANDARD_INPUT else open(path, "rb")
 
 
 def open_bytes(path: Any) -> IO[bytes]:
-    """The bytes of a text file, unpacked where it is packed; "-" is standard input."""
+    """Open a text file as a binary stream, decompressed if needed; "-" is standard input."""
     file = open_raw(path)
     start = file.peek(6)[:6]
     if start.startswith(b"PK\x03\x04"):
@@ -80,7 +80,7 @@ def open_bytes(path: Any) -> IO[bytes]:
 
 
 def byte_lines(path: Any) -> Iterator[bytes]:
-    """The lines of a file; refuses packed ones that are cut or damaged."""
+    """Yield the lines of a file as bytes; refuse damaged compressed files."""
     number = 0
     with open_bytes(path) as file:
         try:
@@ -93,12 +93,12 @@ def byte_lines(path: Any) -> Iterator[bytes]:
 
 
 def numbered_lines(path: Any) -> Iterator[tuple[int, str]]:
-    """The lines of a file in UTF-8, from 1 on; refuses one that is not such text."""
+    """Yield the lines of a UTF-8 file with their numbers from 1 on; refuse other bytes."""
     return decoded_lines(path, byte_lines(path))
 
 
 def small_text(path: Any) -> str:
-    """All of a small file of text; refuses one that is larger, or that never ends."""
+    """Return the whole text of a small file; refuse a larger or endless one."""
     with open_bytes(path) as file:
         try:
             content = file.read(MOST_SMALL + 1)
@@ -110,7 +110,7 @@ def small_text(path: Any) -> str:
 
 
 def decoded_lines(path: Any, lines: Iterable[bytes]) -> Iterator[tuple[int, str]]:
-    """Lines of bytes as text."""
+    """Decode lines of bytes as UTF-8, and yield them with their numbers; refuse other bytes."""
     for number, raw in enumerate(lines, 1):
         if b"\0" in raw:
             raise ValueError(f"{path}, line {number}: a NUL character, which is not text")
@@ -125,7 +125,7 @@ def decoded_lines(path: Any, lines: Iterable[bytes]) -> Iterator[tuple[int, str]
 
 
 def batches_of(numbered: Iterable[tuple[int, Any]], size: float) -> Iterator[tuple[int, list[Any]]]:
-    """Lines with their numbers, about ``size`` characters at a time, with the number of the first of them."""
+    """Group numbered lines into batches of about ``size`` characters; yield first number and lines."""
     first, lines, taken = 1, list[Any](), 0
     for number, line in numbered:
         first = first if lines else number
@@ -139,7 +139,10 @@ def batches_of(numbered: Iterable[tuple[int, Any]], size: float) -> Iterator[tup
 
 
 def first_line(path: Any) -> str:
-    """The first line that is neither empty nor a comment; of standard input no more than has come by now."""
+    """The first line that is neither empty nor a comment; empty if there is none.
+
+    For standard input it only peeks at the bytes that have already arrived, without consuming them.
+    """
     lines = numbered_lines(path)
     if str(path) == STANDARD_INPUT and not isinstance(path, KeptInput):
         start = standard_input().peek(2**13).decode("utf-8-sig", "replace")

@@ -1,11 +1,12 @@
-"""Treebanks in shards: sentences and trees as mapped text, made into words and trees when asked for.
+"""Treebanks in shards: sentences and trees are mapped text, parsed only when they are accessed.
 
-    data      the words of all sentences, UTF-8, a line feed after each word but the last of a sentence
-    offsets   bytes where each sentence begins
-    trees     the trees in Penn brackets, one after the other, and
-    starts    bytes where each begins; neither where no trees were given
+    data      the words of all sentences in UTF-8; a line feed separates the words of a sentence
+    offsets   offset in bytes of each sentence
+    trees     the trees in Penn brackets, one after the other; absent without trees
+    starts    offset in bytes of each tree; absent without trees
 
-In memory are the offsets. ``rows`` of a shard counts the bytes of ``data``, ``entries`` those of ``trees``.
+Only the offsets are in memory. For a shard ``rows`` counts the bytes of ``data``, and ``entries`` counts the
+bytes of ``trees``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from maxmargin.io.quoting import short
 
 
 class TreeShardWriter(ShardWriter):
-    """What ``ShardWriter(folder, kind="trees")`` makes: ``add`` takes a sentence and its tree."""
+    """The writer that ``ShardWriter(folder, kind="trees")`` creates; it takes sentences and trees."""
 
     features: int = 1
     buffered: int
@@ -39,7 +40,7 @@ class TreeShardWriter(ShardWriter):
         return np.dtype("u1")
 
     def add(self, X: Any, Y: Any = None) -> None:
-        """A sentence, words or one string of them, and its tree; X may be None where there is a tree."""
+        """Add a sentence, as words or as one string, and its tree; X may be None if Y is a tree."""
         self._check_given(Y)
         try:
             tree = None if Y is None else as_tree(Y)
@@ -77,7 +78,7 @@ class TreeShardWriter(ShardWriter):
 
 
 def sentence_words(X: Any, tree: ParseTree | None) -> list[str]:
-    """The words of a sentence; refuses what is not one, or not that of the tree."""
+    """Return the words of a sentence; refuse anything else, and a sentence unlike its tree."""
     if X is None and tree is None:
         raise ValueError("a sentence, a tree or both are needed, got neither")
     words = tree.leaves() if X is None and tree is not None else X
@@ -93,7 +94,7 @@ def sentence_words(X: Any, tree: ParseTree | None) -> list[str]:
 
 
 def brackets(tree: ParseTree, words: list[str]) -> str:
-    """The tree as text that gives the same tree again."""
+    """Return the tree as text in brackets; refuse a tree that the text would not give back."""
     text = write_trees([tree])
     if ParseTree.fromstring(text) != tree:
         raise ValueError(
@@ -104,7 +105,7 @@ def brackets(tree: ParseTree, words: list[str]) -> str:
 
 @dataclass(eq=False, repr=False)
 class MappedTexts(Sequence[Any]):
-    """Texts in mapped files, by offsets; an item is decoded and made when it is asked for."""
+    """Items stored as text in mapped files; an item is decoded and parsed when it is accessed."""
 
     parts: Sequence[np.ndarray]
     starts: list[np.ndarray]
@@ -117,7 +118,7 @@ class MappedTexts(Sequence[Any]):
         return int(self.firsts[-1])
 
     def __getitem__(self, key: Any) -> Any:
-        """An item, or a list of several."""
+        """Return an item, or a list of several items."""
         if not isinstance(key, int | np.integer):
             return [self[int(i)] for i in np.arange(len(self))[key]]
         i = range(len(self))[key]
@@ -129,12 +130,12 @@ class MappedTexts(Sequence[Any]):
             raise ShardError(f"{self.paths[k]}: example {i} is not readable: {error}") from None
 
     def made(self, text: str) -> Any:
-        """The item of a text."""
+        """Parse an item from its text."""
         raise NotImplementedError
 
 
 class MappedSentences(MappedTexts):
-    """Sentences, each a list of words: X of a grammar."""
+    """Sentences as lists of words: X of a grammar."""
 
     def made(self, text: str) -> list[str]:
         return text.split("\n")
@@ -150,7 +151,7 @@ class MappedTrees(MappedTexts):
 
 
 def open_trees(data: Any) -> tuple[MappedSentences, MappedTrees | None]:
-    """X and Y of a ``ShardedDataset`` of trees."""
+    """Open X and Y of a ``ShardedDataset`` of trees; Y is None without trees."""
     shards = data.manifest.shards
     if len({shard.entries == 0 for shard in shards}) > 1:
         raise ShardError(f"{data.folder}: some shards have trees, others none")
@@ -178,15 +179,15 @@ def trees_to_shards(
     shard_bytes: int = SHARD_BYTES,
     overwrite: bool = False,
 ) -> Path:
-    """Files of trees in Penn brackets into shards for ``Grammar``.
+    """Convert files of trees in Penn brackets to shards for ``Grammar``.
 
     Parameters
     ----------
     paths : path, or a sequence of paths
     top : str or None
-        The label for an outer bracket without one; None takes it away.
+        The label for an outer bracket without one; None removes such a bracket.
     cleaned : bool
-        Drop traces, function tags and unary loops (``data.trees.clean``); trees of which nothing is left go.
+        Drop traces, function tags and unary loops (``data.trees.clean``), and trees that become empty.
     """
     sources = [
         readable(path, folder) for path in ([paths] if isinstance(paths, str | Path) else paths)

@@ -1,9 +1,9 @@
-"""Parse trees: a small immutable ``ParseTree``, Penn brackets in and out, and what treebanks need cleaned.
+"""Parse trees: an immutable ``ParseTree``, reading and writing of Penn brackets, cleaning of treebanks.
 
     (S (NP (DT the) (NN dog)) (VP (VBZ barks)))
 
-A *tag* is a node whose only child is a word; every other node is a *phrase*. Nothing here recurses: a tree
-may be as deep as memory allows.
+A *tag* is a node whose only child is a word; every other node is a *phrase*. This module avoids recursion, so
+a tree may be as deep as memory allows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BRACKETS = {"(": "-LRB-", ")": "-RRB-"}
 
 
 def __getattr__(name: str) -> Any:
-    """The name that ``ParseTree`` had."""
+    """Return ``ParseTree`` under its old name ``Tree``, with a warning."""
     if name != "Tree":
         raise AttributeError(f"module {short(__name__)} has no attribute {short(name)}")
     warnings.warn("trees.Tree is deprecated, use ParseTree", FutureWarning, stacklevel=2)
@@ -43,14 +43,14 @@ def __getattr__(name: str) -> Any:
 
 
 class TreeError(ForeignError):
-    """Text or an object that is not a tree."""
+    """A text or an object is not a tree."""
 
 
 class ParseTree(Sequence[Any]):
-    """A label over children, each a ``ParseTree`` or a word; immutable, hashable, equal by content.
+    """A label with children, each a ``ParseTree`` or a word; immutable, hashable, compared by content.
 
     It works like ``nltk.Tree``: ``label()``, children by index and by iteration, ``leaves()``,
-    ``pos()``, ``ParseTree.fromstring(text)``; ``str`` writes Penn brackets on one line.
+    ``pos()`` and ``ParseTree.fromstring(text)``. ``str`` writes Penn brackets on one line.
     """
 
     __slots__ = ("_children", "_hash", "_label")
@@ -75,14 +75,14 @@ class ParseTree(Sequence[Any]):
 
     @classmethod
     def fromstring(cls, text: str) -> ParseTree:
-        """The one tree that a text in brackets holds."""
+        """Parse a text in brackets that holds exactly one tree."""
         trees = read_trees(text)
         if len(trees) != 1:
             raise TreeError(f"expected one tree, got {len(trees)}: {short(text)}")
         return trees[0]
 
     def label(self) -> str:
-        """The symbol of this node."""
+        """Return the symbol of this node."""
         return self._label
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -139,7 +139,7 @@ class ParseTree(Sequence[Any]):
         return len(self._children) == 1 and isinstance(self._children[0], str)
 
     def subtrees(self) -> Iterator[ParseTree]:
-        """Every node, parents before children, left to right."""
+        """Yield every node, parents before children, left to right."""
         stack: list[ParseTree] = [self]
         while stack:
             node = stack.pop()
@@ -147,11 +147,11 @@ class ParseTree(Sequence[Any]):
             stack += [child for child in reversed(node._children) if isinstance(child, ParseTree)]
 
     def leaves(self) -> list[str]:
-        """The words."""
+        """Return the words of the sentence in order."""
         return [word for word, _ in self.pos()]
 
     def pos(self) -> list[tuple[str, str]]:
-        """(word, label of the node above it) in the order of the sentence."""
+        """Return (word, label of its parent) for every word of the sentence in order."""
         found: list[tuple[str, str]] = []
         stack: list[tuple[Any, str]] = [(self, self._label)]
         while stack:
@@ -185,7 +185,7 @@ class ParseTree(Sequence[Any]):
 
 
 def from_flat(flat: tuple[tuple[str, int] | str, ...]) -> ParseTree:
-    """A tree from its nodes, children before parents, each with its number of children."""
+    """Build a tree from a flat list of words and (label, number of children), children before parents."""
     done: list[Any] = []
     for item in flat:
         if isinstance(item, str):
@@ -199,17 +199,17 @@ def from_flat(flat: tuple[tuple[str, int] | str, ...]) -> ParseTree:
 
 
 def read_trees(source: Any, top: str | None = None) -> list[ParseTree]:
-    """All trees of a text, or of an open text file.
+    """Read all trees of a text or of an open text file.
 
     Parameters
     ----------
-    source : str, or an object whose ``read()`` gives one
-        Trees one after the other; between them space, and comments from ``#``, ``%`` or ``;`` to the
-        end of the line.
+    source : str, or an object whose ``read()`` returns one
+        Trees one after the other. Spaces may separate them, and comments from ``#``, ``%`` or ``;`` to
+        the end of the line.
     top : str or None
-        The label for an outer bracket without one, ``( (S ...))``. None takes such a bracket away.
+        The label for an outer bracket without one, ``( (S ...))``. None removes such a bracket.
 
-    Raises ``TreeError`` with line, column, what was expected and what came.
+    Raises ``TreeError`` with the line, the column, the expected token and the token found.
     """
     text = source.read() if hasattr(source, "read") else source
     if not isinstance(text, str):
@@ -241,7 +241,7 @@ def read_trees(source: Any, top: str | None = None) -> list[ParseTree]:
 
 
 def next_token(text: str, position: int, outside: bool) -> re.Match[str] | None:
-    """The next bracket or word; comments stand between trees only (inside, # and % are words)."""
+    """Find the next bracket or word; comments occur only between trees (inside, # and % are words)."""
     token = BRACKET_TOKEN.search(text, position)
     while outside and token is not None and token.group()[0] in "#%;":
         comment = COMMENT.match(text, token.start())
@@ -252,7 +252,7 @@ def next_token(text: str, position: int, outside: bool) -> re.Match[str] | None:
 def closed(
     text: str, token: re.Match[str], label: str | None, children: list[Any], top: str | None
 ) -> ParseTree:
-    """The tree of a bracket that ends here."""
+    """Build the tree of a bracket that ends here."""
     if not children:
         raise wrong(text, token.start(), "a child before the bracket ends", token)
     if label is not None:
@@ -265,7 +265,7 @@ def closed(
 
 
 def wrong(text: str, position: int, expected: str, came: re.Match[str] | None) -> TreeError:
-    """The error for a place of the text."""
+    """Return the error for a position in the text."""
     line = text.count("\n", 0, position) + 1
     column = position - (text.rfind("\n", 0, position) + 1) + 1
     got = "the end of the text" if came is None else repr(came.group()[:40])
@@ -273,9 +273,9 @@ def wrong(text: str, position: int, expected: str, came: re.Match[str] | None) -
 
 
 def write_trees(trees: Iterable[ParseTree], target: Any = None) -> str:
-    """Trees in brackets, one per line, as text; into an open text file too, if one is given.
+    """Return trees in brackets as text, one per line, and write it to a text file if one is given.
 
-    ``(`` and ``)`` as words become -LRB- and -RRB-. Refuses labels and words that brackets cannot hold.
+    The words ``(`` and ``)`` become -LRB- and -RRB-. Refuses labels and words that brackets cannot hold.
     """
     lines = []
     for number, tree in enumerate(trees):
@@ -297,7 +297,7 @@ def write_trees(trees: Iterable[ParseTree], target: Any = None) -> str:
 
 
 def as_tree(value: Any) -> ParseTree:
-    """A tree from a ``ParseTree``, text in brackets, a tree of nltk, or nested (label, child, ...) lists."""
+    """Return a tree given as ``ParseTree``, text in brackets, nltk tree or nested (label, child, ...)."""
     if isinstance(value, ParseTree):
         return value
     if isinstance(value, str):
@@ -325,7 +325,7 @@ def as_tree(value: Any) -> ParseTree:
 
 
 def node_parts(value: Any) -> tuple[str, list[Any]]:
-    """Label and children (last first) of a node in any form."""
+    """Return the label and the children (last first) of a node in any form."""
     if callable(getattr(value, "label", None)) and hasattr(value, "__iter__"):
         return value.label(), list(value)[::-1]
     if isinstance(value, list | tuple) and len(value) > 1 and isinstance(value[0], str):
@@ -340,7 +340,7 @@ def node_parts(value: Any) -> tuple[str, list[Any]]:
 
 
 def rebuilt(tree: ParseTree, build: Callable[[str, list[Any]], ParseTree | None]) -> Any:
-    """The tree with every node rebuilt from its label and its remaining children."""
+    """Rebuild every node of a tree from its label and its remaining children; None removes a node."""
     order = list(tree.subtrees())
     made: dict[int, ParseTree | None] = {}
     for node in reversed(order):
@@ -350,14 +350,14 @@ def rebuilt(tree: ParseTree, build: Callable[[str, list[Any]], ParseTree | None]
 
 
 def drop_traces(tree: ParseTree) -> ParseTree | None:
-    """Without -NONE- and the phrases that it leaves empty; None where nothing is left."""
+    """Remove -NONE- and the phrases that become empty; return None if no node remains."""
     return rebuilt(
         tree, lambda label, kids: ParseTree(label, kids) if kids and label != TRACE else None
     )
 
 
 def strip_functions(tree: ParseTree) -> ParseTree:
-    """NP-SBJ-1 and NP=2 become NP; labels that begin with a dash (-LRB-, -NONE-) stay."""
+    """Shorten NP-SBJ-1 and NP=2 to NP; labels that begin with a dash (-LRB-, -NONE-) stay."""
 
     def build(label: str, children: list[Any]) -> ParseTree:
         return ParseTree(
@@ -368,9 +368,9 @@ def strip_functions(tree: ParseTree) -> ParseTree:
 
 
 def drop_loops(tree: ParseTree) -> ParseTree:
-    """Chains of only children in which no label appears twice: (NP (NP x)) becomes (NP x).
+    """Cut chains of only children so that no label appears twice: (NP (NP x)) becomes (NP x).
 
-    Of a chain A B A C the upper A goes, and all down to the lower one.
+    In a chain A B A C the upper A and B are removed, so that A C remains.
     """
 
     def build(label: str, children: list[Any]) -> ParseTree:
@@ -385,6 +385,6 @@ def drop_loops(tree: ParseTree) -> ParseTree:
 
 
 def clean(tree: ParseTree) -> ParseTree | None:
-    """Traces, function tags and unary loops dropped, in this order; None where nothing is left."""
+    """Drop traces, function tags and unary loops, in this order; return None if no node remains."""
     left = drop_traces(tree)
     return None if left is None else drop_loops(strip_functions(left))

@@ -1,13 +1,13 @@
-"""Examples into a file of any format that ``data.read_file`` reads; what is read again is the same data.
+"""Write examples to a file of any format that ``data.read_file`` reads, so that reading gives the same data.
 
     rows        svmlight, csv, tsv, npz, parquet, shards
-    sequences   svmhmm, crfsuite, shards; conll and conllu where words are known
-    trees       brackets, shards; conll and conllu have their words and tags
+    sequences   svmhmm, crfsuite, shards; conll and conllu if the words are known
+    trees       brackets, shards; conll and conllu get their words and tags
 
-What a format cannot hold is refused. Examples come in batches: but for arrays (npz) no more than one of them
-is in memory, with the names of attributes where they are numbered.
-A writer takes batches and gives the content of the file in parts. Those of sequences and of trees are here:
-attributes, columns, Universal Dependencies, brackets.
+Writers refuse examples that a format cannot hold. Examples come in batches, and only one batch is in memory,
+except for arrays (npz). Formats with numbered features also keep the names of attributes in memory.
+A writer takes batches and yields the content of the file in parts. This module has the writers of sequences
+and of trees: attributes, columns, Universal Dependencies, brackets.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ FORM = UD_COLUMNS.index("form")
 
 
 def attributes_of(read: FromFile) -> Iterator[list[dict[str, float]]]:
-    """The attributes of the positions of each sequence, by name; numbered features are their numbers."""
+    """Yield the attributes of the positions of each sequence; a numbered feature is named by its number."""
     if read.reading.format == "crfsuite":
         yield from read.X
         return
     check_kind(read, "sequences")
     described = isinstance(read.X, list) and not hasattr(read.X[0], "shape")
-    # The names of each sequence by themselves: there may be more of all than memory holds.
+    # Encode each sequence by itself: the names of all sequences may not fit in memory.
     alone = ([x] for x in read.X) if described else [read.X]
     for X in alone:
         numbers = Numbers(sequences=True)
@@ -75,7 +75,7 @@ def attributes_of(read: FromFile) -> Iterator[list[dict[str, float]]]:
 
 
 def word_columns(read: FromFile) -> Iterator[list[list[str]]]:
-    """The columns of the tokens of each sequence, the label last."""
+    """Yield the columns of the tokens of each sequence, with the label last."""
     check_kind(read, "sequences", "trees")
     form = read.reading.format
     if kind_of_examples(read) == "trees":
@@ -112,7 +112,7 @@ def write_crfsuite(batches: Batches) -> Iterator[bytes]:
 
 
 def attribute_text(name: str, value: float) -> str:
-    """An attribute as CRFsuite has it."""
+    """Format an attribute as CRFsuite does."""
     if not name:
         raise FileError("an attribute without a name cannot be written")
     text = check_text(name, "\t\r\n\0", "as an attribute").replace("\\", "\\\\").replace(":", "\\:")
@@ -135,7 +135,7 @@ def write_columns(batches: Batches) -> Iterator[bytes]:
 def write_conllu(batches: Batches) -> Iterator[bytes]:
     for read in batches:
         lines: list[str] = []
-        if read.reading.format == "conllu":  # all columns as they were
+        if read.reading.format == "conllu":  # keep all columns
             yield file_content(line for tokens in read.tokens for line in (*tokens, ""))
             continue
         for rows in word_columns(read):
@@ -162,16 +162,16 @@ ONE_WALK = ("crfsuite", "conll", "conllu", "brackets", "npz", "shards")
 
 
 def write_file(examples: FromFile | Batches, path: str, format: str) -> None:
-    """Write examples, or batches of them; "-" is standard output, and .gz, .bz2, .xz are packed.
+    """Write examples or batches of examples; "-" is standard output, and .gz, .bz2, .xz are compressed.
 
-    Batches are walked through twice by the formats that are not in ``ONE_WALK``.
+    Formats outside ``ONE_WALK`` iterate over the batches twice.
     """
     if format not in WRITERS and format != "shards":
         raise FileError(
             f"format must be one of {sorted([*WRITERS, 'shards'])}, got {short(format)}"
         )
     batches = [examples] if isinstance(examples, FromFile) else examples
-    source = getattr(examples, "path", None)  # of a ``Source``
+    source = getattr(examples, "path", None)  # the input file of a ``Source``
     if isinstance(source, str | Path) and STANDARD_INPUT not in (str(source), path):
         refuse_clash([source], path, "path")
     if format == "shards":
@@ -188,7 +188,7 @@ def write_file(examples: FromFile | Batches, path: str, format: str) -> None:
 
 
 def marked(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """A label may begin with the mark of UTF-8, of which readers take the first one away."""
+    """Write the byte order mark twice if a label begins with it, since readers remove the first one."""
     begun = False
     for part in parts:
         yield codecs.BOM_UTF8 + part if not begun and part.startswith(codecs.BOM_UTF8) else part
@@ -196,18 +196,18 @@ def marked(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def packed(parts: Iterable[bytes], packer: Any) -> Iterator[bytes]:
-    """What a file that is packed holds."""
+    """Yield the compressed content of a file."""
     for part in parts:
         yield packer.compress(part)
     yield packer.flush()
 
 
 def write_shard_folder(batches: Batches, path: str, shard_bytes: int = SHARD_BYTES) -> None:
-    """A folder of shards, with the names of attributes; one shard at a time is in memory."""
+    """Write a folder of shards with the names of attributes; only one shard at a time is in memory."""
     if path == STANDARD_INPUT:
         raise FileError("shards are a folder, not standard output")
     walk = iter(batches)
-    waiting = [next(walk)]  # nothing else may hold a batch: it is larger than what is made of it
+    waiting = [next(walk)]  # keep no other reference to a batch, which is larger than its shard
     kind = kind_of_examples(waiting[0])
     numbers = Numbers(sequences=kind == "sequences")
     with ShardWriter(path, kind, shard_bytes, grow=kind != "trees") as writer:
@@ -219,7 +219,7 @@ def write_shard_folder(batches: Batches, path: str, shard_bytes: int = SHARD_BYT
 
 
 def add_batch(writer: ShardWriter, numbers: Numbers, kind: str, read: FromFile) -> None:
-    """Add the examples of a batch of a file to a folder of shards."""
+    """Add the examples of a batch to a folder of shards."""
     X, Y = read.X, read.Y
     if kind == "rows":
         X, Y = numbers.rows(read), np.asarray(single_labels(read))

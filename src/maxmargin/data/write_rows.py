@@ -1,8 +1,8 @@
-"""Rows and numbered sequences into files: svmlight, SVM-hmm, tables, arrays.
+"""Write rows and numbered sequences to files: svmlight, SVM-hmm, tables, arrays.
 
-A writer takes batches of examples, which it may walk through more than once, and gives the content of the
-file in parts. Attributes and texts are numbered in the order of their first use; labels that are texts from
-1 on, in comments at the top.
+A writer takes batches of examples, over which it may iterate more than once, and yields the content of the
+file in parts. Attributes are numbered in the order of their first use. Labels that are texts are numbered
+from 1 on in sorted order; comments at the top of the file explain the numbers.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from maxmargin.data.from_file import FileError, FromFile
 from maxmargin.data.trees import ParseTree
 from maxmargin.io.quoting import short
 
-MOST_CELLS = 2**28  # of a dense array that was sparse
-CELLS = 2**20  # of a part of a table
+MOST_CELLS = 2**28  # largest number of cells of a table; more may not fit in memory once dense
+CELLS = 2**20  # cells of a table written at a time; more take more memory
 Batches = Iterable[FromFile]
 
 
 def kind_of_examples(read: FromFile) -> str:
-    """Rows, sequences or trees."""
+    """The kind of the examples: "rows", "sequences" or "trees"."""
     if isinstance(read.Y[0], ParseTree):
         return "trees"
     return "sequences" if read.reading.task == "tagging" else "rows"
 
 
 def check_kind(read: FromFile, *kinds: str) -> None:
-    """Refuse data that a format has no form for."""
+    """Refuse examples of a kind that a format cannot hold."""
     found = kind_of_examples(read)
     if found not in kinds:
         raise FileError(f"this format holds {' or '.join(kinds)}, and the examples are {found}")
 
 
 class Numbers:
-    """Features by number: attributes get the next column when they are first met."""
+    """Numbers features: an attribute gets the next column when it first occurs."""
 
     width: int = 0
     used: int = 0
@@ -51,11 +51,11 @@ class Numbers:
 
     def __init__(self, sequences: bool):
         self.own: AttributeEncoder = AttributeEncoder(sequences=sequences).fit([])
-        # Of the names of columns, where they have some.
+        # The encoder of the columns; None if they have no names.
         self.encoder: AttributeEncoder | None = None
 
     def rows(self, read: FromFile) -> sp.csr_matrix:
-        """The features of rows."""
+        """Return the numbered features of rows."""
         check_kind(read, "rows")
         X = read.X
         if isinstance(X, list):
@@ -65,7 +65,7 @@ class Numbers:
         return self.seen([tidy(found)], len(read))[0]
 
     def sequences(self, read: FromFile) -> list[sp.csr_matrix]:
-        """The features of the positions of each sequence."""
+        """Return the numbered features of the positions of each sequence."""
         check_kind(read, "sequences")
         X = read.X
         if isinstance(X[0], tuple):
@@ -85,14 +85,14 @@ class Numbers:
 
 
 def tidy(rows: Any) -> sp.csr_matrix:
-    """A copy with columns in their order, each once."""
+    """Return a copy with sorted columns and without duplicates."""
     found = sp.csr_matrix(rows, copy=True)
     found.sum_duplicates()
     return found
 
 
 def label_numbers(known: dict[Any, None]) -> tuple[dict[Any, str], list[str]]:
-    """The text of each label where labels must be numbers, and comments that explain texts."""
+    """Return each label as the text of a number, and comments that explain the numbers of texts."""
     if all(type(label) in (int, float) for label in known):
         for label in known:
             if abs(label) >= MOST_EXACT:
@@ -106,38 +106,38 @@ def label_numbers(known: dict[Any, None]) -> tuple[dict[Any, str], list[str]]:
 
 
 def plain_list(labels: Any) -> list[Any]:
-    """Labels as Python's own values."""
+    """Return labels as plain Python values."""
     found = labels.tolist() if hasattr(labels, "tolist") else labels
     return [label.item() if isinstance(label, np.generic) else label for label in found]
 
 
 def check_text(value: str, forbidden: str, where: str) -> str:
-    """A text; refuses one that would be read as something else."""
+    """Return a text; refuse one with characters that would change its meaning in the file."""
     if any(c in value for c in forbidden):
         raise FileError(f"{short(value)} cannot be written {where}")
     return value
 
 
 def file_content(lines: Iterable[str]) -> bytes:
-    """Lines as the content of a file."""
+    """Encode lines as the content of a file."""
     return "".join(f"{line}\n" for line in lines).encode()
 
 
 def feature_texts(rows: sp.csr_matrix) -> list[list[str]]:
-    """index:value of all features of each row, columns from 1 on."""
+    """Format the features of each row as index:value, with columns from 1 on."""
     columns, values = (rows.indices + 1).tolist(), rows.data.astype(float).tolist()
     pairs = [f"{j}:{v!r}" for j, v in zip(columns, values, strict=True)]
     return [pairs[a:b] for a, b in pairwise(rows.indptr.tolist())]
 
 
 def keep_width(texts: list[str], numbers: Numbers) -> None:
-    """Columns at the end that no row has would be lost: the first row says how many there are."""
+    """Add a zero in the last column to the first row, so that empty columns at the end are not lost."""
     if numbers.used < numbers.width:
         texts.append(f"{numbers.width}:0")
 
 
 def check_filled(read: FromFile, first: int) -> None:
-    """Refuse sequences without a position: between lines of text they would be lost."""
+    """Refuse empty sequences, which would be lost in a text file."""
     for i, y in enumerate(read.Y, first):
         if len(y) == 0:
             raise FileError(f"example {i} is an empty sequence, which this format cannot hold")
@@ -161,7 +161,7 @@ def write_svmlight(batches: Batches) -> Iterator[bytes]:
         labels = plain_list(read.Y)
         sets = labels if several else [(y,) for y in labels]
         marks = ([",".join(numbers[label] for label in own)] if own else [] for own in sets)
-        # A line without labels and features is empty, and would be no example.
+        # Readers skip an empty line, so a row without labels and features gets a zero.
         yield file_content(
             " ".join([*m, *own] or ["1:0"]) for m, own in zip(marks, texts, strict=True)
         )
@@ -191,7 +191,7 @@ def write_svmhmm(batches: Batches) -> Iterator[bytes]:
 
 
 def single_labels(read: FromFile) -> list[Any]:
-    """The labels of rows; refuses sets."""
+    """Return the labels of rows; refuse sets of labels."""
     check_kind(read, "rows")
     labels = plain_list(read.Y)
     if isinstance(labels[0], tuple):
@@ -202,7 +202,7 @@ def single_labels(read: FromFile) -> list[Any]:
 
 
 class ColumnsOfFile:
-    """The columns of a table, the label last: what all batches have, then each of them as rows."""
+    """The columns of a table, found in one pass over all batches; then converts each batch to rows."""
 
     numbers: Numbers
 
@@ -230,7 +230,7 @@ class ColumnsOfFile:
         self.kinds[label] = of_label
 
     def rows(self, read: FromFile) -> Iterator[list[list[Any]]]:
-        """The rows of a batch, some at a time; None for what is missing."""
+        """Yield the rows of a batch, about CELLS cells at a time; missing cells are None."""
         labels = single_labels(read)
         count = max(1, CELLS // max(1, len(self.names)))
         table = None if isinstance(read.X, list) else self.numbers.rows(read)
@@ -251,7 +251,7 @@ def write_table(batches: Batches, separator: str) -> Iterator[bytes]:
 
 
 def table_text(rows: Iterable[list[Any]], separator: str) -> bytes:
-    """Rows as lines."""
+    """Format rows as lines of a table."""
     text = io.StringIO()
     writer = csv.writer(text, delimiter=separator, lineterminator="\n")
     for row in rows:
@@ -269,7 +269,7 @@ def write_parquet(batches: Batches) -> Iterator[bytes]:
 
 
 def write_npz(batches: Batches) -> Iterator[bytes]:
-    """All of it at once: the arrays of such a file are whole."""
+    """Yield the whole content at once, since such a file holds whole arrays."""
     numbers, rows, labels, content = Numbers(sequences=False), [], [], io.BytesIO()
     for read in batches:
         rows.append(numbers.rows(read))

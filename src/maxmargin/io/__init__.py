@@ -1,4 +1,4 @@
-"""Files: models for prediction, and the formats of examples by name, which the command line knows too."""
+"""Model files and safe writing of files; the names of formats and tasks that the command line shares."""
 
 FORMATS = (
     "svmlight",

@@ -1,7 +1,7 @@
-"""Values of a JSON text that anybody may have written: each is looked at before it is used.
+"""Checks of the values of an untrusted JSON text: each value is checked before it is used.
 
 The readers of model files and of manifests share these checks. All of them raise ``FieldError``, which
-names the field, what it must be, and what it is.
+names the field, the values that it may have, and the value that came.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from maxmargin.io.quoting import ForeignError, short
 
-MOST_COUNT = 2**53  # no count is larger
+MOST_COUNT = 2**53  # the largest count; a double holds all whole numbers up to it
 MOST_FEATURES = 2**31 - 1  # column numbers have 32 bits
 
 
@@ -24,7 +24,7 @@ class FieldError(ForeignError):
 
 
 def parse_json(text: str, finite: bool = False) -> Any:
-    """The value of a JSON text; refuses names that appear twice and, with ``finite``, NaN and infinity."""
+    """Parse a JSON text; refuse names that appear twice and, with ``finite``, NaN and infinity."""
     try:
         constant = _refuse_constant if finite else None
         return json.loads(text, object_pairs_hook=_distinct, parse_constant=constant)
@@ -50,20 +50,20 @@ def _refuse_constant(name: str) -> float:
 
 
 def entries_of(value: Any, what: str) -> dict[str, Any]:
-    """A JSON object."""
+    """Return the value if it is a JSON object; refuse anything else."""
     if not isinstance(value, dict):
         raise FieldError(f"{what} must be a JSON object, got {short(value)}")
     return value
 
 
 def check_names(found: Iterable[str], known: Iterable[str], what: str) -> None:
-    """Refuse names that it does not have."""
+    """Refuse names that are not among the known ones."""
     for name in set(found) - set(known):
         raise FieldError(f"{short(name)} is not a part of {what}")
 
 
 def field_of(fields: Mapping[str, Any], name: str) -> Any:
-    """A field that must be there."""
+    """Return a field; refuse its absence."""
     if name not in fields:
         raise FieldError(f"{name} is missing")
     return fields[name]
@@ -72,7 +72,7 @@ def field_of(fields: Mapping[str, Any], name: str) -> Any:
 def field_that_is(
     says: str, fits: Callable[[Any], bool], fields: Mapping[str, Any], name: str
 ) -> Any:
-    """A field that must be what a test says, in words."""
+    """Return a field that passes a test; ``says`` describes the allowed values in the error."""
     value = field_of(fields, name)
     if not fits(value):
         raise FieldError(f"{name} must be {says}, got {short(value)}")
@@ -80,12 +80,12 @@ def field_that_is(
 
 
 def list_of(fields: Mapping[str, Any], name: str) -> list[Any]:
-    """A list."""
+    """Return a field that must be a list."""
     return field_that_is("a list", lambda value: isinstance(value, list), fields, name)
 
 
 def texts(fields: Mapping[str, Any], name: str) -> list[str]:
-    """A list of distinct texts."""
+    """Return a field that must be a list of distinct texts."""
     values = list_of(fields, name)
     if not all(isinstance(value, str) for value in values) or len(set(values)) != len(values):
         raise FieldError(f"{name} must be a list of distinct texts")
@@ -93,13 +93,13 @@ def texts(fields: Mapping[str, Any], name: str) -> list[str]:
 
 
 def choice(fields: Mapping[str, Any], name: str, allowed: tuple[str, ...]) -> str:
-    """One of several texts."""
+    """Return a field that must be one of several texts."""
     says = f"one of {list(allowed)}"
     return field_that_is(says, lambda v: isinstance(v, str) and v in allowed, fields, name)
 
 
 def flag(fields: Mapping[str, Any], name: str) -> bool:
-    """True or false."""
+    """Return a field that must be true or false."""
     return field_that_is("true or false", lambda value: isinstance(value, bool), fields, name)
 
 
@@ -109,13 +109,13 @@ def is_whole_in(value: Any, least: int, most: int) -> bool:
 
 
 def count(fields: Mapping[str, Any], name: str, least: int = 0, most: int = MOST_COUNT) -> int:
-    """A whole number."""
+    """Return a field that must be a whole number from ``least`` to ``most``."""
     says = f"a whole number from {least} to {most}"
     return field_that_is(says, lambda value: is_whole_in(value, least, most), fields, name)
 
 
 def number(fields: Mapping[str, Any], name: str) -> float:
-    """A finite number."""
+    """Return a field that must be a finite number."""
     value = field_of(fields, name)
     real = isinstance(value, int | float) and not isinstance(value, bool)
     if not real or abs(value) > 1e308 or not math.isfinite(value):
@@ -133,7 +133,7 @@ def bias_of(fields: Mapping[str, Any]) -> float | None:
 
 
 def costs_of(arrays: Mapping[str, np.ndarray], name: str, labels: int) -> np.ndarray:
-    """Costs of mistakes: one for each true label, or a matrix."""
+    """Return the costs of mistakes: one number for each true label, or a matrix."""
     matrix = field_of(arrays, name).ndim > 1
     return table(arrays, name, np.float64, *(labels,) * (1 + matrix))
 
@@ -141,7 +141,10 @@ def costs_of(arrays: Mapping[str, np.ndarray], name: str, labels: int) -> np.nda
 def table(
     arrays: Mapping[str, np.ndarray], name: str, dtype: Any, *shape: int, finite: bool = True
 ) -> np.ndarray:
-    """An array of a type and a shape, where -1 stands for any length; refuses NaN and infinity."""
+    """Return an array that must have this dtype and shape; refuse NaN and infinity.
+
+    A length of -1 in the shape allows any length. With ``finite=False`` NaN and infinity are allowed.
+    """
     found = field_of(arrays, name)
     fits = len(found.shape) == len(shape) and all(
         wanted in (-1, length) for wanted, length in zip(shape, found.shape, strict=True)

@@ -1,12 +1,13 @@
-"""Files that are written whole or not at all, and what a killed writer leaves.
+"""Write files whole or not at all, and remove the unfinished files of killed writers.
 
-A file is written under a name of its own beside the target, which it then replaces in one step. Whoever
-writes holds the system's lock (``flock``) of that file, or of the folder, for as long as it lives. A file
-that nobody has locked was left by a writer that has ended: the next writer removes it. Where the system
-has no such lock nothing is removed, since its writer may still be at work.
+A writer creates a temporary file beside the target, then replaces the target in one step. It holds the
+system's lock (``flock``) of the temporary file, or of the folder, until it ends. An unfinished file without a
+lock was left by a writer that has ended, so the next writer removes it. If the system has no such locks, no
+file is removed, since its writer may still be at work.
 
-The new file gets the rights of the old one, and has no more while it is written. A file is not replaced if it
-has no right to write, which root needs as well, or if this process has mapped it as data.
+The new file gets the rights of the old one, and never has more while it is written. A file without the right
+to write is not replaced, not even by root. A file that this process has mapped as data is not replaced
+either.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ TAKEN = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 NEW_FILE, PRIVATE, ANY_WRITER = 0o666, 0o600, 0o222  # rights, before the umask
 READ_ONLY = "the file is there and may not be written: change its rights, or name another"
 IN_USE = "the file holds data that this process has mapped: write to another"
-MAPPED = Counter[tuple[int, int]]()  # number of arrays that show a file, by its device and inode
+MAPPED = Counter[tuple[int, int]]()  # number of arrays that map a file, by its device and inode
 
 
 def lock(handle: int) -> bool | None:
-    """Lock an open file or folder; False where another has the lock, None where the system has none."""
+    """Lock an open file or folder; False if another has the lock, None if the system has no locks."""
     if fcntl is None:
         return None
     try:
@@ -48,7 +49,10 @@ def lock(handle: int) -> bool | None:
 
 
 def lock_folder(folder: Path) -> tuple[int | None, bool | None]:
-    """A folder's open handle, and what ``lock`` says of it; no handle where folders cannot be opened."""
+    """Open and lock a folder; return the handle and the result of ``lock``.
+
+    Both are None if the system cannot open folders.
+    """
     if fcntl is None:
         return None, None
     handle = os.open(folder, os.O_RDONLY)
@@ -56,12 +60,12 @@ def lock_folder(folder: Path) -> tuple[int | None, bool | None]:
 
 
 def write_whole(target: Path, content: Any) -> None:
-    """Put content in the place of a file, whole or not at all; it is on the disk when this returns."""
+    """Replace a file by content, whole or not at all; the content is on the disk on return."""
     write_parts(target, [content])
 
 
 def write_parts(target: Path, parts: Iterable[Any], in_use: bool = False) -> None:
-    """The same, of content that comes in parts; a device or a pipe just gets them.
+    """Replace a file by content that comes in parts; a device or a pipe is written directly.
 
     in_use : whether to replace the file even if this process uses it as data
     """
@@ -69,12 +73,12 @@ def write_parts(target: Path, parts: Iterable[Any], in_use: bool = False) -> Non
         with open(target, "wb") as stream:
             stream.writelines(parts)
         return
-    target = resolved(target)  # what a link leads to is replaced, not the link
+    target = resolved(target)  # replace the file that a link leads to, not the link
     before = check_target(target, in_use)
     remove_left_over(target)
     try:
         handle, temporary = open_part(target, NEW_FILE if before is None else PRIVATE)
-    except OSError as error:  # of the file that is asked for, not of the one beside it
+    except OSError as error:  # name the target, not the temporary file
         raise type(error)(error.errno, error.strerror, str(target)) from None
     try:
         with os.fdopen(handle, "wb") as stream:
@@ -83,9 +87,9 @@ def write_parts(target: Path, parts: Iterable[Any], in_use: bool = False) -> Non
             os.fsync(stream.fileno())
             if before is not None:
                 keep_rights(temporary, before)
-            if os.name == "posix":  # while it is locked
+            if os.name == "posix":  # rename while the lock is held
                 os.replace(temporary, target)
-        if os.name != "posix":  # an open file cannot be renamed there
+        if os.name != "posix":  # Windows cannot rename an open file
             os.replace(temporary, target)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -99,7 +103,7 @@ def is_device(path: Path) -> bool:
 
 
 def resolved(path: Path) -> Path:
-    """The path that links lead to; refuses links that lead to themselves."""
+    """Return the path that links lead to; refuse links that lead to themselves."""
     found = Path(os.path.realpath(path))
     if found.is_symlink():
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
@@ -107,7 +111,7 @@ def resolved(path: Path) -> Path:
 
 
 def check_target(target: Path, in_use: bool = False) -> os.stat_result | None:
-    """Return the status of the file to replace, None if there is none; refuse a target that must stay."""
+    """Return the status of the file to replace, None if there is none; refuse a protected target."""
     if is_device(target):
         return None
     found = resolved(target)
@@ -136,7 +140,7 @@ def hold_mapped(array: Any, path: Path) -> None:
 
 
 def release_mapped(key: tuple[int, int]) -> None:
-    """Forget one of the arrays that show a file."""
+    """Forget one of the arrays that map a file."""
     MAPPED[key] -= 1
     if not MAPPED[key]:
         del MAPPED[key]
@@ -146,15 +150,15 @@ def keep_rights(path: str, before: os.stat_result) -> None:
     """Give a new file the owner, the group and the rights of the one that it is going to replace."""
     rights = stat.S_IMODE(before.st_mode) & 0o777
     if hasattr(os, "chown"):
-        with suppress(OSError):  # only root gives files away
+        with suppress(OSError):  # only root may change the owner
             os.chown(path, before.st_uid, before.st_gid)
-        if os.stat(path).st_gid != before.st_gid:  # another group gets what everybody has
+        if os.stat(path).st_gid != before.st_gid:  # another group gets the rights of everybody
             rights &= ~0o070 | (rights & 0o007) << 3
     os.chmod(path, rights)
 
 
 def part_prefix(target: Path) -> str:
-    """How the names of unfinished files begin; a long name is cut, since the whole has 255 bytes."""
+    """The first part of the names of unfinished files; long names are cut to stay below 255 bytes."""
     return f".{target.name[:50]}."
 
 
@@ -165,7 +169,7 @@ def open_new(path: Path, rights: int) -> int:
 
 
 def open_part(target: Path, rights: int = NEW_FILE) -> tuple[int, str]:
-    """A new file beside the target, locked, and its name."""
+    """Create and lock a new file beside the target; return its handle and its name."""
     while True:
         name = part_prefix(target) + secrets.token_hex(4) + UNFINISHED_SUFFIX
         path = target.parent / name
@@ -174,7 +178,7 @@ def open_part(target: Path, rights: int = NEW_FILE) -> tuple[int, str]:
         except FileExistsError:
             continue
         taken = lock(handle)
-        # Another writer may have found it before it was locked, and removed it or be about to.
+        # Another writer may have found the file before this lock, and removed it or be about to.
         if taken is not False and path.exists():
             return handle, str(path)
         os.close(handle)
@@ -190,11 +194,11 @@ def is_left_over(path: str, target: str) -> bool:
 
 
 def remove_left_over(target: Path) -> None:
-    """Remove unfinished files of writers of this target that were killed."""
+    """Remove the unfinished files that killed writers of this target left."""
     for path in listed(target.parent):
         if not is_left_over(str(path), str(target)):
             continue
-        with suppress(OSError):  # it is gone already, or somebody else's
+        with suppress(OSError):  # it is gone already, or belongs to another user
             handle = os.open(path, os.O_RDONLY)
             try:
                 if lock(handle):
@@ -204,7 +208,7 @@ def remove_left_over(target: Path) -> None:
 
 
 def listed(folder: Path) -> Iterable[Path]:
-    """What is in a folder; nothing where it cannot be read."""
+    """The paths in a folder; empty if the folder cannot be read."""
     try:
         return list(folder.iterdir())
     except OSError:
@@ -212,12 +216,12 @@ def listed(folder: Path) -> Iterable[Path]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make new names in a folder last, where the system can."""
+    """Write the new names in a folder to the disk, if the system can."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
-        with suppress(OSError):  # some disks cannot
+        with suppress(OSError):  # some disks cannot sync folders
             os.fsync(handle)
     finally:
         os.close(handle)

@@ -1,16 +1,16 @@
 """Model files: safetensors (plain numbers) with a JSON header (plain text). Nothing in them is executed.
 
-The header names the format and its version, the estimator, its parameters and the model's state; a
-checksum over the numbers and the header guards against changes, not against an author who means harm: every
-size that the header declares is compared with what is there. Files are written whole or not at all.
+The header names the format and its version, the estimator, its parameters and the model's state. A checksum
+over the numbers and the header detects damage. It does not protect against a malicious author, so every size
+in the header is compared with the arrays. Files are written whole or not at all.
 
-Weights are all there, or where most are zero the others with their places:
+A file holds all weights or, if most of them are zero, only the others and their places:
 
     "w"                       all weights
     "w.index", "w.value"      places, in order, and the weights there; any other weight is zero
 
-The header then has ``weights``, their number. What a small file unfolds to is bounded: at least one place in
-``SPARSEST`` is listed, whether the weight there is zero or not.
+With places, the header has ``weights``, the number of all weights. At least one place in ``SPARSEST`` is
+listed, whether its weight is zero or not, so that a small file cannot unfold to a huge array.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from maxmargin.io.files import resolved, write_whole
 from maxmargin.io.quoting import ForeignError, short
 
 MODEL, CHECKPOINT = "maxmargin-model", "maxmargin-checkpoint"
-MODEL_VERSION = 2  # 1 has all weights, in double precision
+MODEL_VERSION = 2  # version 1 always has all weights, in double precision
 LATEST = {MODEL: MODEL_VERSION, CHECKPOINT: 1}
-# What the reader of safetensors raises for other bytes, or for types that NumPy does not have.
+# Errors of the safetensors reader for damaged bytes, or for types that NumPy does not have.
 DAMAGE: tuple[type[Exception], ...] = (
     SafetensorError,
     OSError,
@@ -46,18 +46,18 @@ DAMAGE: tuple[type[Exception], ...] = (
 
 
 class ModelFileError(ForeignError):
-    """A file that is not a model file (or checkpoint), or a damaged or a newer one."""
+    """The file is not a model file (or checkpoint), is damaged, or has a newer format."""
 
 
 def plain_number(value: Any) -> Any:
-    """NumPy's numbers as Python's."""
+    """Return a NumPy number as a Python number; refuse anything else."""
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"a model file holds numbers and text only, not {type(value).__name__}")
 
 
 def digest(arrays: dict[str, np.ndarray], header: str) -> str:
-    """Checksum of all that the file holds."""
+    """The checksum of the arrays and the header of a file."""
     total = hashlib.sha256(header.encode())
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
@@ -90,7 +90,7 @@ def write(
 
 
 def read(path: Any, kind: str = MODEL) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Header and arrays of a file of this kind; refuses what is not whole."""
+    """Read the header and arrays of a file of this kind; refuse a damaged file."""
     what = kind.replace("maxmargin-", "")
     if not Path(path).is_file():
         raise FileNotFoundError(f"no {what} file at {path}")
@@ -115,7 +115,7 @@ def read(path: Any, kind: str = MODEL) -> tuple[dict[str, Any], dict[str, np.nda
 
 
 def may_be_stored(path: Path) -> bool:
-    """Whether a file begins as one of ours does, with the length of its header, or is empty."""
+    """Whether a file is empty or begins like a safetensors file, with the length of its header."""
     size = path.stat().st_size
     with open(path, "rb") as file:
         start = file.read(9)
@@ -136,7 +136,7 @@ ARRAYS = ("w", "w.index", "w.value")
 
 
 def fold(w: np.ndarray, dtype: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What the header and the arrays of a file say of weights, the shorter way."""
+    """Return the entries of the header and the arrays that store the weights in fewer bytes."""
     with np.errstate(over="ignore"):
         plain = np.asarray(w).astype(dtype, copy=False)
     if np.isinf(plain).any():
@@ -149,8 +149,8 @@ def fold(w: np.ndarray, dtype: str) -> tuple[dict[str, Any], dict[str, np.ndarra
 
 
 def unfold(header: Mapping[str, Any], arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays of a file with all weights as "w", in double precision."""
-    if "weights" not in header:  # as they have always been
+    """Return the arrays of a file with all weights as "w", in double precision."""
+    if "weights" not in header:  # the layout of version 1
         return {**arrays, "w": table(arrays, "w", np.float64, -1)}
     size, rest = count(header, "weights"), {k: v for k, v in arrays.items() if k not in ARRAYS}
     if "w" in arrays:
@@ -166,7 +166,7 @@ def unfold(header: Mapping[str, Any], arrays: dict[str, np.ndarray]) -> dict[str
 
 
 def stored_array(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
-    """Places in 32 or 64 bits, or values in either precision."""
+    """Return the places of weights (32 or 64 bits) or their values (in either precision)."""
     known = (np.int32, np.int64) if name == "w.index" else (np.float64, np.float32)
     found = arrays.get(name)
     dtype = known[1] if found is not None and found.dtype == known[1] else known[0]

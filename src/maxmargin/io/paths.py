@@ -1,7 +1,7 @@
 """Compare paths by the files that they lead to, so that no writer replaces an input or another output.
 
-A file is known by its device and number, so that symbolic and hard links lead to one place. A path that is
-not there yet is known by the folder that is there and the names below it.
+The key of a file is its device and inode number, so that symbolic and hard links to it have one key. The key
+of a path that does not exist yet is the key of the nearest existing folder and the names below it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Location:
-    """A file or folder by its key, with the keys of the folders above it; no key for a device or a pipe."""
+    """A file or folder with its key and the keys of the folders above it; devices and pipes have no key."""
 
     name: str
     key: Key | None
@@ -34,7 +34,7 @@ class Location:
 
 
 def key_of(found: os.stat_result, path: str) -> Key:
-    """The key of an existing file: its device and number, or its path if the system has no numbers."""
+    """The key of an existing file: its device and inode number, or its path if there are no inodes."""
     return (found.st_dev, found.st_ino) if found.st_ino else (os.path.normcase(path),)
 
 
@@ -69,7 +69,7 @@ def open_location(stream: Any, name: str) -> Location:
     """The location of an open stream; it has no key unless the stream is a file."""
     try:
         found = os.fstat(stream.fileno())
-    except (AttributeError, OSError, ValueError):  # closed, or no file of the system
+    except (AttributeError, OSError, ValueError):  # closed, or not a file of the system
         return Location(name, None)
     return Location(name, key_of(found, name) if stat.S_ISREG(found.st_mode) else None)
 
@@ -106,7 +106,7 @@ def destroyed(read: Location, output: Location) -> str | None:
 
 
 def pair(one: Location, other: Location) -> str:
-    """The names of two locations that are one."""
+    """Return the names of two locations that are the same file, as text for a message."""
     return (
         one.name if one.name == other.name else f"{one.name} and {other.name}, which are one file,"
     )

@@ -1,6 +1,6 @@
-"""Text of strangers in messages and on terminals: control characters are escaped, and long text is cut.
+"""Quote untrusted text in messages and on terminals: escape control characters and cut long text.
 
-Labels, feature names, lines and file names come from anybody. A message quotes them with ``short``, and an
+Labels, feature names, lines and file names may come from anybody. A message quotes them with ``short``. An
 error about a file is a ``ForeignError``, whose message is printable and bounded.
 """
 
@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-LONGEST_NUMBER = 2**53  # a larger whole number is told by its bits
-MOST_QUOTED = 80  # characters of a quote
-MOST_SAID = 2000  # characters of a message: a path may take most of them
-# Control characters (C0 without tab and line feed, DEL, C1), marks that reorder a line, separators of lines
-# that are no line feeds, and surrogates, which no encoding can write.
+LONGEST_NUMBER = 2**53  # messages give only the number of bits of a larger whole number
+MOST_QUOTED = 80  # largest number of characters in a quote
+MOST_SAID = 2000  # largest number of characters in a message; a path may take most of them
+# Control characters (C0 without tab and line feed, DEL, C1), marks that reorder a line, line separators other
+# than line feeds, and surrogates, which no encoding can write.
 UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
@@ -35,7 +35,7 @@ def on_one_line(text: str) -> str:
 
 
 def shortened(text: str, most: int = MOST_SAID) -> str:
-    """The text, or its beginning and its end with its length between them."""
+    """Return the text; replace the middle of a long text by its length."""
     if len(text) <= most:
         return text
     said = f" ... ({len(text)} characters) ... "
@@ -44,7 +44,7 @@ def shortened(text: str, most: int = MOST_SAID) -> str:
 
 
 def short(value: Any) -> str:
-    """A quoted value for a message: its representation, cut, with its length if it is longer."""
+    """Quote a value in a message; a long representation is cut and followed by its length."""
     if isinstance(value, int) and abs(value) > LONGEST_NUMBER:
         return f"a whole number of {value.bit_length()} bits"
     if isinstance(value, str | bytes):
@@ -63,7 +63,7 @@ def short(value: Any) -> str:
 
 
 class ForeignError(ValueError):
-    """An error about a file or text of others; its message is printable and bounded."""
+    """An error about an untrusted file or text; its message is printable and bounded."""
 
     def __init__(self, said: object = ""):
         super().__init__(shortened(printable(str(said))))

@@ -1,1 +1,1 @@
-"""Data in parts: examples that come and go, and what is left of them."""
+"""Training on data in parts: examples that leave memory, and the multipliers and planes that remain."""

@@ -1,7 +1,7 @@
-"""What estimators ask of data in parts: ``fit`` on a source of examples, ``partial_fit`` on one more chunk.
+"""Fit estimators on data in parts: ``fit`` on a source of examples, ``partial_fit`` on one more chunk.
 
-A call of ``partial_fit`` is a stream of one part: nothing is met again, so what is frozen stays so, and its
-multipliers are forgotten. The dual bound holds for all examples seen so far, with weight C each.
+A call of ``partial_fit`` is a stream of one part. No example is seen again, so frozen examples stay frozen
+and their multipliers are forgotten. The dual bound holds for all examples seen so far, with weight C each.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from maxmargin.train import train
 
 
 def streaming_of(solver: Any) -> Streaming:
-    """The solver of a stream."""
+    """The streaming solver that partial_fit uses; refuses other solvers."""
     if isinstance(solver, str) and solver == "auto":
         return Streaming(passes=None)
     if not reads_parts(solver):
@@ -40,7 +40,7 @@ def streaming_of(solver: Any) -> Streaming:
 
 
 def reads_parts(solver: Any) -> bool:
-    """Whether a solver, or that of a name, reads the data a part at a time."""
+    """Whether a solver, given as an object or by its name, reads the data a part at a time."""
     kind = SOLVERS.get(solver) if isinstance(solver, str) else solver
     return isinstance(solver, str | Solver) and getattr(kind, "in_parts", False)
 
@@ -64,7 +64,7 @@ def streams(solver: Any, model: Any, X: Any, Y: Any, node_weight: Any) -> bool:
 
 
 def first_model(model: Any, X: Any, Y: Any, classes: Any) -> Any:
-    """The model of a stream, made ready by its first chunk."""
+    """The model of a stream, initialized with the first chunk."""
     if classes is not None:
         if "classes" not in getattr(model, "get_params", dict)():
             raise ValueError(f"classes: model {type(model).__name__} does not take them")
@@ -74,7 +74,7 @@ def first_model(model: Any, X: Any, Y: Any, classes: Any) -> Any:
 
 
 def next_model(past: Past, svm: Any, classes: Any) -> Any:
-    """The model of the chunks before; refuses what must stay as it was."""
+    """The model of the earlier chunks; refuses a changed C, formulation or set of classes."""
     if past.C != svm.C:
         raise ValueError(f"partial_fit: C was {past.C} for the chunks before; fit starts over")
     if past.formulation != svm._formulation():
@@ -92,9 +92,9 @@ def next_model(past: Past, svm: Any, classes: Any) -> Any:
 def optimise_chunk(
     past: Past | None, C: float, model: Any, chunk: tuple[Any, Any, np.ndarray], settings: Settings
 ) -> tuple[Past, Result, Examples]:
-    """Optimise a chunk together with what is kept of those before it."""
+    """Optimise a chunk together with the examples kept from earlier chunks."""
     X, Y, weights = chunk
-    # Refuses what the model cannot take, with the number of the example in the chunk.
+    # Bind the chunk alone first, so that an error has the number of the example in the chunk.
     Y = portable(model, Y)
     own = bind_model(model, X, Y)
     each, regularizer = np.arange(own.n), regularizer_of(settings, own)
@@ -114,7 +114,7 @@ def optimise_chunk(
 
 
 def reopened(problem: Problem, support: Support) -> Any:
-    """The state at these multipliers, of which no pass is made."""
+    """Open a dual state at these multipliers without making a pass."""
     rng = np.random.default_rng(0)
     if problem.summed:
         return open_box(problem, 1.0, rng, support)
@@ -124,7 +124,7 @@ def reopened(problem: Problem, support: Support) -> Any:
 
 
 def as_reported(certificate: Certificate, past: Past) -> Certificate:
-    """The certificate of a chunk: with examples gone, its primal does not bound the objective of all."""
+    """The certificate to report: once examples are gone, the primal does not cover all examples."""
     if past.n_gone == 0:
         return certificate
     status = (

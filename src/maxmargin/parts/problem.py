@@ -1,10 +1,10 @@
-"""The problem of examples that are never in memory all at once.
+"""The problem of a data set whose examples are never all in memory.
 
     P(w) = R(w) + sum over parts of sum_i mass_i xi_i(w)
     D(a) = (sum over parts of b) - R*(sum over parts of q),   b = sum a Delta,   q = - sum a psi
 
-Examples that no multiplier of the support names have all of their mass on the true output. What a solver
-keeps of them on its way, ``parts.state`` says.
+An example without a multiplier in the support has all of its mass on the true output. ``parts.state``
+describes what a solver keeps of the examples between parts.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ from maxmargin.solvers import Streaming
 from maxmargin.solvers.box_state import LABEL_BYTES, PLANE_BYTES
 from maxmargin.solvers.streaming import CHUNKS, StreamState
 
-# Of the budget, at most, for what all examples take without their features and outputs.
+# Largest share of the budget for the fixed bytes of all examples (without features and outputs).
+# A larger share leaves too little room for outputs; a smaller one makes examples come and go too early.
 MOST_BOUND = 0.6
-# Vectors as long as w that only a state of parts holds: the plane of the examples that are gone, its w, the
-# plane of a window, and the core's copy of it. Outputs of all examples may take their place.
+# Vectors as long as w that only ``PartState`` holds: the plane of the examples that are gone, its w, the
+# plane of a window, and the core's copy of it. ``StoredState`` may use their bytes for outputs.
 PART_VECTORS = 4
 NO_FREE_WEIGHTS = (
     "a stream: weights without a regulariser (an infinite scale of prior, penalized_intercept=False) have "
@@ -53,13 +54,13 @@ class Settings:
     solver: Streaming
     formulation: Formulation
     n_jobs: int
-    options: dict[str, Any]  # of ``train``
-    asked: tuple[Any, Any] | None  # of the regulariser: prior and nonnegative, where one is given
+    options: dict[str, Any]  # keyword arguments of ``train``
+    asked: tuple[Any, Any] | None  # prior and nonnegative, if either is given
     executor: Any = None  # for a model written in Python
 
 
 def regularizer_of(settings: Settings, space: Any) -> SquaredNorm:
-    """That of a stream, over the weights of these examples or of this problem."""
+    """The regulariser of a stream, over the weights of these examples or of this problem."""
     if settings.asked is None:
         return SquaredNorm(space.metric)
     found = make_regularizer(*settings.asked, space)
@@ -76,7 +77,7 @@ def bind(
     frozen: Any,
     regularizer: Any = None,
 ) -> Problem:
-    """The problem of the examples in memory; above the plane of those that are gone, where it is given."""
+    """The problem of the examples in memory, plus the plane of the gone examples if one is given."""
     try:
         examples = bind_model(model, *stacked_examples(parts), None, settings.executor)
     except ValueError as error:
@@ -95,13 +96,13 @@ def check_streams(model: Any) -> None:
 
 
 class StreamedProblem(Problem):
-    """A model on a source of examples."""
+    """The problem of a model and a source of examples."""
 
     model: Any
     source: Any
     settings: Settings
-    whole: Problem | None = None  # of all examples, while it is bound
-    # Of its weights, as of those of examples in memory.
+    whole: Problem | None = None  # the problem of all examples, while it is bound
+    # The Euclidean metric of the weights, which ``SquaredNorm`` reads.
     metric: Any = staticmethod(np.asarray)
     kernelised = False
 
@@ -119,38 +120,38 @@ class StreamedProblem(Problem):
         self.frozen: Any = None
         self.files: Any = None
         self.checked: bool = not isinstance(model, Model)
-        # Of the parts that were bound so far.
+        # Whether all parts bound so far were exact, and bounded.
         self.exact: bool = True
         self.bounded: bool = True
-        self.dual_found: float = -np.inf  # by the solver, for its last solution
+        self.dual_found: float = -np.inf  # D(a) of the solver's last solution
         self._count()
 
     def _count(self) -> None:
-        """How many examples there are, and their mass; of an iterable, of those that were read."""
+        """Update the number of examples and their mass; an iterable counts the examples read so far."""
         self.n_blocks: int = self.source.n
         self.total: float = self.C * self.source.weight
 
     def read(self, known: np.ndarray) -> Iterator[Part]:
-        """The examples except the known ones, a part of the budget at a time."""
+        """Yield the examples that are not known, in parts of about 1/CHUNKS of the budget."""
         for part in self.source.parts(known, self.settings.solver.cache_bytes / CHUNKS):
             self._count()
             yield part
         self._count()
 
     def bind(self, parts: list[Part], frozen: FrozenPlane | None = None) -> Problem:
-        """The problem of some parts; above the plane of the others, where that is given."""
+        """The problem of some parts, plus the plane of the other examples if one is given."""
         problem = bind(self.model, parts, self.C, self.settings, frozen, self.regularizer)
         self.exact, self.bounded = self.exact & problem.exact, self.bounded & problem.bounded
         return problem
 
     def walk(self, support: Support) -> Iterator[tuple[Problem, Support]]:
-        """All examples in parts, and the multipliers of each."""
+        """Yield the problem of each part and the multipliers of its examples."""
         if self.whole is not None:
             return self.whole.walk(support)
         return ((problem, own) for _, problem, own in self.numbered_parts(support))
 
     def numbered_parts(self, support: Support) -> Iterator[tuple[np.ndarray, Problem, Support]]:
-        """The same, with the numbers of the examples."""
+        """Yield, for each part, the numbers of its examples, its problem and its multipliers."""
         support, first = self._in_order(support), 0
         for part in self.read(NO_EXAMPLES):
             problem, index = self.bind([part]), part.index
@@ -166,7 +167,10 @@ class StreamedProblem(Problem):
             yield index, problem, Support(own, multipliers, outputs, partial=True)
 
     def _in_order(self, support: Support) -> Support:
-        """The multipliers in the order of their examples; they may be in a file, and are read in runs."""
+        """Return the multipliers in the order of their examples.
+
+        The block numbers may lie in a mapped file, so the check reads them in runs.
+        """
         blocks = support.blocks
         runs = (blocks[first : first + RUN + 1] for first in range(0, len(blocks), RUN))
         if all(bool((np.diff(run) >= 0).all()) for run in runs):
@@ -177,7 +181,7 @@ class StreamedProblem(Problem):
         return 0  # no examples are in memory
 
     def check_ceilings(self, w: np.ndarray, ceilings: np.ndarray) -> None:
-        """Checks the first part alone, to which these ceilings belong."""
+        """Check these ceilings, which belong to the first part, on that part alone."""
         self.bind([next(self.read(NO_EXAMPLES))]).check_ceilings(w, ceilings)
 
     def objective(
@@ -190,30 +194,30 @@ class StreamedProblem(Problem):
         return value
 
     def dual_objective(self, support: Support) -> float:
-        """D(a) as the solver found it: the source may be gone by now."""
+        """D(a) as the solver found it, since the source may no longer be readable."""
         return self.dual_found
 
     def first_part(self) -> Problem | None:
-        """The problem of the first examples; None where they have no weight."""
+        """The problem of the first examples; None if all of them have weight 0."""
         part = self.source.some(self.settings.solver.cache_bytes / CHUNKS)
         return None if part is None else self.bind([part])
 
     def open_stream(self, solver: Streaming, *args: Any) -> StreamState:
-        """The state before the first pass: see ``Streaming.start``."""
+        """Open the state before the first pass, as ``Streaming.start`` does."""
         if solver.keeps == "outputs":
             raise ValueError('Streaming: keeps="outputs" is for data in shards, read in place')
         return PartState(self, solver, *args)
 
 
 class StoredProblem(StreamedProblem):
-    """A model on examples in files."""
+    """The problem of a model and of examples in files."""
 
     def first_part(self) -> Problem | None:
         part = next(self.read(NO_EXAMPLES), None)
         return None if part is None else self.bind([part])
 
     def bind_all(self) -> Problem:
-        """All examples, their features in the files."""
+        """Bind all examples as one problem; the features stay in the files."""
         source, settings = self.source, self.settings
         examples = self.model.bind(source.X, source.Y)
         self.whole = whole = Problem(
@@ -229,12 +233,12 @@ class StoredProblem(StreamedProblem):
             self.whole._plane = None
 
     def release(self) -> None:
-        """From now on they come in parts."""
+        """Drop the problem of all examples: from now on they come in parts."""
         self.whole = self.files = None
 
     @property
     def spared(self) -> int:
-        """Bytes that a state of outputs takes less than one of parts, for vectors as long as w."""
+        """Bytes that ``StoredState`` saves against ``PartState``, by fewer vectors as long as w."""
         return PART_VECTORS * 8 * self.dimension
 
     def open_stream(self, solver: Streaming, *args: Any) -> StreamState:
@@ -260,7 +264,7 @@ class StoredProblem(StreamedProblem):
 def streamed_problem(
     model: Any, X: Any, Y: Any, sample_weight: Any, settings: Settings, C: float, executor: Any
 ) -> StreamedProblem:
-    """The problem of data that ``streams``; the model is made ready."""
+    """Return the problem of data that ``streams`` accepts, and initialize the model."""
     if Y is None:
         check_streams(model)
     source: Any

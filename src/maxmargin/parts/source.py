@@ -1,14 +1,14 @@
-"""Where parts come from and how they are packed: examples that stay where they are, or chunks of an iterable.
+"""Sources of parts, and how parts are packed: examples in mapped files, or chunks of an iterable.
 
-A source hands out its examples once per pass, in their order, about a given number of bytes at a time, each
-time as a ``Part``: a copy in memory, packed closely, that is cut up and joined again. Examples in memory
-already need not be read again, nor those without a weight. The layouts of parts:
+A source gives out its examples once per pass and in their order. Each ``Part`` holds about a given number of
+bytes. It is a packed copy in memory that can be cut and joined. A source skips examples that are in memory
+already and examples of weight 0. The layouts of parts:
 
     rows        one matrix per block: X of a flat model, of regression, of sets of labels
     sequences   the matrices of a block, one below the other: X of a chain, or groups of constraints
-    objects     whatever they are, in a list
+    objects     a list of any other inputs
 
-Dense rows with many zeros become CSR; of CSR rows whose values are all one only the indices are kept.
+Dense rows with many zeros become CSR. CSR rows whose values are all 1 share one array of values.
 """
 
 from __future__ import annotations
@@ -39,27 +39,28 @@ from maxmargin.models.protocol import Model
 from maxmargin.models.python import bind_model, converted, portable
 
 NO_EXAMPLES = np.empty(0, np.int64)
-SPARSE = 0.6  # dense rows become sparse where that takes less than this part of their bytes
-# What an example costs besides its features, in the core and in arrays of the solver: for each of its
-# rows, and for itself.
+# Dense rows become sparse if that takes less than this share of their bytes. A larger value converts rows
+# for little gain, and sparse rows are slower; a smaller one wastes memory.
+SPARSE = 0.6
+# Bytes that the core and the solver need besides the features: for each row, and for each example.
 ROW_BYTES, EXAMPLE_BYTES = 64, 256
-# Of a row whose features stay in their file: where it is, norm, label, weight of the loss.
+# Bytes of a row whose features stay in their file: its place, norm, label and weight of the loss.
 STORED_ROW_BYTES = 48
 
 
 @dataclass
 class Layout:
-    """How examples are laid out in memory; the first of them decide, and the others must fit."""
+    """How examples are laid out in memory; the first examples decide, and all others must fit."""
 
     kind: str
     sparse: bool | None = None
     dtype: Any = None
     tables: bool = False  # whether the core keeps inner products of the rows of a sequence
-    listed: int = 0  # bytes of the outputs of an example, where all of them are kept with it
+    listed: int = 0  # bytes of all outputs of an example, if the solver keeps all of them
     ones: np.ndarray = field(default_factory=lambda: np.empty(0, np.float32))
 
     def copy(self, X: Any, Y: Any, which: np.ndarray) -> tuple[Any, Any]:
-        """Some of these examples, packed."""
+        """Return packed copies of some of these examples."""
         if self.kind == "objects":
             return [X[int(i)] for i in which], [Y[int(i)] for i in which]
         labels = copied_labels(Y, which)
@@ -78,7 +79,7 @@ class Layout:
         return sequences_of([rows], lengths), labels
 
     def compact(self, rows: Any) -> Any:
-        """A matrix as all of them have it."""
+        """Return a matrix in the form and dtype of the layout; refuse one that does not fit."""
         if self.dtype is None:
             self.dtype = float_type(rows.dtype)
         if np.result_type(rows.dtype, self.dtype) != self.dtype:
@@ -106,12 +107,12 @@ class Layout:
         return csr_of(self.ones[: rows.nnz], index, starts, rows.shape)
 
     def bytes_of(self, lengths: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """What sequences of these lengths take, whose rows take this many bytes."""
+        """The bytes of sequences with these lengths, if their rows take this many bytes."""
         return EXAMPLE_BYTES + rows + (table_bytes(lengths) if self.tables else 0)
 
 
 def layout_of(model: Any, X: Any) -> Layout:
-    """How examples like these are kept for a model."""
+    """The layout in which examples like these are kept for a model."""
     model = getattr(model, "packed_as", model)
     packs = getattr(model, "packs", "objects")
     if packs != "sequences":
@@ -131,7 +132,7 @@ class Part:
     Y: Any
     index: np.ndarray
     weights: np.ndarray
-    # What each example takes, with what the core and the solver add to it; no planes yet.
+    # Bytes of each example, including the arrays of the core and the solver; planes are not counted.
     bytes_each: np.ndarray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -141,7 +142,7 @@ class Part:
         return len(self.index)
 
     def select(self, which: np.ndarray) -> Part:
-        """Some of the examples, as a copy."""
+        """Return a copy of some of the examples."""
         X, Y = self.layout.copy(self.X, self.Y, which)
         return Part(self.layout, X, Y, self.index[which], self.weights[which])
 
@@ -163,7 +164,7 @@ class Part:
 
 
 def stacked_examples(parts: list[Part]) -> tuple[Any, Any]:
-    """X and Y of some parts as a model takes them; features are not copied."""
+    """X and Y of some parts in the form that a model takes; features are not copied."""
     X, Y, kind = [part.X for part in parts], [part.Y for part in parts], parts[0].layout.kind
     if kind == "objects":
         return list(chain(*X)), list(chain(*Y))
@@ -175,7 +176,7 @@ def stacked_examples(parts: list[Part]) -> tuple[Any, Any]:
 
 
 def keep_only(parts: list[Part], which: np.ndarray) -> None:
-    """Remove all examples except these; a part at a time, so that little is in memory twice."""
+    """Remove all other examples, one part at a time, so that little is in memory twice."""
     ends = np.cumsum([len(part) for part in parts])
     for k, own in enumerate(np.split(which, np.searchsorted(which, ends[:-1]))):
         if len(own) < len(parts[k]):
@@ -184,17 +185,17 @@ def keep_only(parts: list[Part], which: np.ndarray) -> None:
 
 
 def bytes_of_object(x: Any) -> int:
-    """About how many bytes one example takes."""
+    """The bytes of one example, estimated."""
     if sp.issparse(x):
         return 12 * x.nnz + 200
-    if isinstance(x, tuple | dict):  # a graph: features, edges, and what belongs to them
+    if isinstance(x, tuple | dict):  # a graph: features, edges, and features of the edges
         parts = x.values() if isinstance(x, dict) else x
         return 100 + sum(bytes_of_object(part) for part in parts if part is not None)
     return x.nbytes + 100 if hasattr(x, "nbytes") else 100 * np.size(x)
 
 
 def as_matrix(x: Any) -> Any:
-    """Rows of features: lists and data frames become arrays."""
+    """Return rows of features as a matrix: lists and data frames become arrays."""
     if sp.issparse(x):
         return x
     found = np.asarray(x)
@@ -202,7 +203,7 @@ def as_matrix(x: Any) -> Any:
 
 
 def copied_labels(Y: Any, which: np.ndarray) -> Any:
-    """Some of the labels, as a copy in memory."""
+    """Return a copy of some of the labels in memory."""
     if isinstance(Y, CodedLabels | CodedSequences):
         return Y.copy_of(which)
     Y = plain_sequence(Y)
@@ -210,7 +211,7 @@ def copied_labels(Y: Any, which: np.ndarray) -> Any:
 
 
 def joined_labels(parts: list[Any], offsets: np.ndarray | None) -> Any:
-    """Labels of several blocks."""
+    """Return the labels of several blocks as one sequence."""
     first = parts[0]
     if isinstance(first, CodedLabels | CodedSequences):
         codes = [code for part in parts for code in part.codes]
@@ -224,7 +225,7 @@ def joined_labels(parts: list[Any], offsets: np.ndarray | None) -> Any:
 
 @dataclass
 class Read:
-    """Chunks of an iterable after a function, read again as often as it can be."""
+    """The chunks of an iterable, mapped by a function; each iteration reads the iterable again."""
 
     chunks: Iterable[Any]
     function: Callable[..., Any]
@@ -234,12 +235,12 @@ class Read:
 
 
 def each(chunks: Iterable[Any], function: Callable[[Any], Any]) -> Iterable[Any]:
-    """Chunks after a function; those of an iterator once, as they come."""
+    """Return chunks mapped by a function; the chunks of an iterator can be read only once."""
     return map(function, chunks) if isinstance(chunks, Iterator) else Read(chunks, function)
 
 
 def warn_of_parts(cache_bytes: int, better: int) -> None:
-    """Say that the cache is so small that examples come and go, and which size would do."""
+    """Warn that the cache is too small for all outputs, and name a size that is large enough."""
     warnings.warn(
         f"Streaming: cache_bytes = {cache_bytes} does not hold the outputs of all examples: they come in "
         f"parts, which takes longer; give at least {better}, or keeps='examples' to leave it at that",
@@ -248,7 +249,7 @@ def warn_of_parts(cache_bytes: int, better: int) -> None:
 
 
 class Stored:
-    """Examples in mapped files, which are read by number; the model is made ready."""
+    """Examples in mapped files, read by their numbers; the constructor initializes the model."""
 
     layout: Layout
 
@@ -263,18 +264,18 @@ class Stored:
         )
         self.weight: float = float(self.n if self.weights is None else self.weights.sum())
         features = X.nnz * (4.0 + X.dtype.itemsize) / max(1, int(X.firsts[-1]))
-        # What all examples take in memory while their features stay in their files.
+        # Bytes of all examples in memory while their features stay in the files.
         self.bound_bytes: int = STORED_ROW_BYTES * int(X.firsts[-1]) + EXAMPLE_BYTES * self.n
         self.row_bytes: Any = features if X.sparse else float(X.n_features * X.dtype.itemsize)
 
     def lengths(self, which: np.ndarray) -> np.ndarray:
-        """Rows of some examples, and labels of an output of each."""
+        """The number of rows of each example, which is also the number of labels of its output."""
         if self.layout.kind == "rows":
             return np.ones(len(which), np.int64)
         return self.X.offsets[which + 1] - self.X.offsets[which]
 
     def parts(self, known: np.ndarray, most: float) -> Iterator[Part]:
-        """The examples except the known ones, about `most` bytes at a time."""
+        """Yield the examples that are not known, about `most` bytes at a time."""
         waiting = NO_EXAMPLES
         for first in range(0, self.n, RUN):
             waiting = np.concatenate([waiting, self._fresh(first, known)])
@@ -295,7 +296,7 @@ class Stored:
         return index[fresh]
 
     def _count(self, index: np.ndarray, most: float) -> int:
-        """How many of these examples take that many bytes, on average; at least one."""
+        """Estimate how many of these examples fit in `most` bytes; at least one."""
         lengths = self.lengths(index)
         each = self.layout.bytes_of(lengths, lengths * (ROW_BYTES + self.row_bytes))
         return max(1, int(np.searchsorted(np.cumsum(each), most, side="right")))
@@ -303,7 +304,7 @@ class Stored:
 
 @dataclass(eq=False, repr=False)
 class Chunks:
-    """Chunks (X, Y) or (X, Y, weights) of an iterable; the first of them makes the model ready."""
+    """Chunks (X, Y) or (X, Y, weights) of an iterable; the first chunk initializes the model."""
 
     model: Any
     iterable: Iterable[Any]
@@ -328,7 +329,7 @@ class Chunks:
         self.layout: Layout = layout_of(model, X)
 
     def some(self, most: float) -> Part | None:
-        """Examples of the first chunk; None where none of them has weight."""
+        """Return examples of the first chunk; None if all of them have weight 0."""
         X, Y, weights = self.first
         index = np.flatnonzero(weights > 0)[: max(1, int(most / EXAMPLE_BYTES))]
         if not len(index):
@@ -336,7 +337,7 @@ class Chunks:
         return Part(self.layout, *self.layout.copy(X, Y, index), index, weights[index])
 
     def _all(self) -> Iterator[tuple[Any, Any, np.ndarray]]:
-        """The chunks of a pass."""
+        """Yield the chunks of a pass; the first pass continues after the chunk already read."""
         fresh, self.passes = self.passes == 0, self.passes + 1
         if fresh:
             yield self.first
@@ -347,13 +348,13 @@ class Chunks:
             yield converted(self.model, X, self.n_jobs), portable(self.model, Y), weights
 
     def parts(self, known: np.ndarray, most: float) -> Iterator[Part]:
-        """The examples except the known ones, about `most` bytes at a time."""
+        """Yield the examples that are not known, about `most` bytes at a time."""
         counted, first, weight = self.passes == 0, 0, 0.0
         for X, Y, weights in self._all():
             weight += float(weights.sum())
             if counted:
                 self.n, self.weight = first + len(Y), weight
-                bind_model(self.model, X, Y, None, self.executor)  # refuses what it cannot take
+                bind_model(self.model, X, Y, None, self.executor)  # raises on unfit examples
             index = np.arange(first, first + len(Y))
             first += len(Y)
             fresh = np.flatnonzero((weights > 0) & ~np.isin(index, known))
@@ -372,12 +373,12 @@ class Chunks:
 
 
 def weighed(model: Any, Y: Any, weights: np.ndarray) -> np.ndarray:
-    """The weights of examples, as far as the model learns from them."""
+    """The weights of the examples as the model changes them: 0 for an example without known labels."""
     return model.example_weights(Y, weights) if isinstance(model, Model) else weights
 
 
 def checked_chunk(chunk: Any, number: int) -> tuple[Any, Any, np.ndarray]:
-    """A chunk with weights; refuses what is not one."""
+    """Return a chunk as X, Y and weights; refuse anything that is not a valid chunk."""
     if not isinstance(chunk, tuple) or len(chunk) not in (2, 3):
         raise ValueError(
             f"chunk {number} of X must be a tuple (X, Y) or (X, Y, sample_weight), got {type(chunk).__name__}"

@@ -1,28 +1,27 @@
-"""The state of a stream: what is left of examples that come and go, some in memory, the others as one plane.
+"""The state of a stream whose examples come and go: some are in memory, one plane stands for the others.
 
-While the multipliers of examples that are no longer in memory stay as they are, they give one plane below the
-risk of those examples, whatever w is:
+As long as the multipliers of the examples outside memory do not change, they give one plane that lies below
+the risk of those examples at every w:
 
     sum_gone mass_i xi_i(w) >= b - <q, w>,      b = sum_gone a Delta,   q = - sum_gone a psi
 
     P'(w) = 1/2 |w|^2 + b - <q, w> + sum_here mass_i xi_i(w)  <=  P(w) of all examples
     D(a)  = b + sum_here a Delta - 1/2 |q - sum_here a psi|^2  <=  min P of all examples
 
-When the examples in memory were optimised, each is one of
+After the examples in memory are optimised, each of them is one of
 
-    kept      example and multipliers stay in memory, and are optimised further
-    dropped   it did not fit, and its multipliers are all on its true output: it gives nothing to b and q
-    frozen    it did not fit, but has other multipliers: they join the plane
+    kept      the example and its multipliers stay in memory and are optimised further
+    dropped   it does not fit, and all of its mass is on the true output: it adds nothing to b and q
+    frozen    it does not fit and has multipliers on other outputs, which join the plane
 
-The next examples are optimised together with the kept ones, above the plane of the frozen ones.
+The next examples are optimised together with the kept ones and the plane of the frozen ones.
 
-Where all outputs fit the budget nothing goes: an output is a few bytes, the features of an example are many
-(``StoredState``). A pass is then one over arrays, whose features the core reads in the mapped files: nothing
-is copied, frozen or restored, and it takes the steps that a solver in memory takes. It goes from one stretch
-of the files to the next, in random order within a stretch, so that a page is read once per pass. The order
-of the stretches is drawn again for each pass: in an order that stays the same more than three times the
-passes are needed (docs/data.md). When outputs no longer fit, all multipliers go to a file, and examples come
-and go.
+If all outputs fit the budget, no example leaves (``StoredState``): an output takes a few bytes, the features
+of an example take many. The core then reads the features in the mapped files. No example is copied, frozen or
+restored, and the steps are the same as in memory. A pass goes from one stretch of the files to the next, in
+random order within a stretch, so that each page is read once per pass. The order of the stretches is drawn
+again for each pass; a fixed order needs more than three times the passes (docs/data.md). Once outputs no
+longer fit, all multipliers go to a file, and examples come and go.
 """
 
 from __future__ import annotations
@@ -43,45 +42,53 @@ from maxmargin.solvers.dual_state import DualState, known_outputs
 from maxmargin.solvers.proximal import ProximalState
 from maxmargin.solvers.streaming import CHUNKS, Streaming, StreamState, Window
 
-KEPT = 0.7  # of the budget, at most, for what is kept: the rest is for new examples and new outputs
+# Largest share of the budget for kept examples. A larger share leaves too little room for new examples and
+# new outputs; a smaller one freezes more examples.
+KEPT = 0.7
 TWICE = 2  # planes are in memory twice while they are copied
-MOST_NEW = 0.125  # of the budget, for one example, or for the new ones together
-STRETCH = 0.125  # of the budget: the features of the examples of a stretch
+# Largest share of the budget for one new example, and for all new examples of a window.
+MOST_NEW = 0.125
+# Share of the budget that the features of a stretch may take. Larger stretches may not stay in memory during
+# their visits; smaller ones make the order less random.
+STRETCH = 0.125
 
 
 @dataclass(frozen=True)
 class Past:
-    """What is left of all examples seen; replaced as a whole, so that an interrupt leaves no half of it."""
+    """All that remains of the examples seen; replaced as a whole, so that an interrupt cannot halve it."""
 
     C: float
     layout: Layout
     parts: list[Part]  # the kept examples
-    plane: FrozenPlane  # of those that are gone
+    plane: FrozenPlane  # stands for the examples that are gone
     w: np.ndarray
     dual: float
-    support: Support  # of the kept ones, as they are numbered here
-    sizes: np.ndarray  # labels of the output of each of its planes
-    index: np.ndarray  # numbers of the kept ones in the stream
-    gaps: np.ndarray  # their g_i as last seen
+    support: Support  # multipliers of the kept examples, numbered by their order here
+    sizes: np.ndarray  # number of labels in the output of each plane of the support
+    index: np.ndarray  # numbers of the kept examples in the stream
+    gaps: np.ndarray  # last known g_i of the kept examples
     n_seen: int = 0
     n_frozen: int = 0
-    mass: float = 0.0  # of all examples seen
-    formulation: Formulation | None = None  # of the planes of those that are gone
-    # Examples that were met, those of all that were frozen, and where: for the file of planes.
+    mass: float = 0.0  # total mass of all examples seen
+    formulation: Formulation | None = None  # formulation of the planes of gone examples
+    # For the file of planes: the new examples, the frozen examples, and the places of their records.
     records: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
     @property
     def n_gone(self) -> int:
-        """Examples that are dropped or frozen."""
+        """The number of examples that are dropped or frozen."""
         return self.n_seen - len(self.index)
 
     def whole_support(self) -> Support:
-        """The multipliers of all examples seen; those of frozen ones are lost, as if on the true output."""
+        """The multipliers of the kept examples, under their numbers in the stream.
+
+        The multipliers of frozen examples are lost: all mass of these examples counts as on the true output.
+        """
         return replace(self.support, blocks=self.index[self.support.blocks])
 
 
 def empty_past(C: float, layout: Layout, dimension: int, regularizer: SquaredNorm) -> Past:
-    """Before the first example."""
+    """The past before the first example."""
     q, none = np.zeros(dimension), np.empty(0, np.int64)
     support = Support(none, np.empty(0), [], partial=True)
     w, value = regularizer.maximise(q)
@@ -91,7 +98,7 @@ def empty_past(C: float, layout: Layout, dimension: int, regularizer: SquaredNor
 
 
 def moved(plane: FrozenPlane, problem: Problem, support: Support, sign: float) -> FrozenPlane:
-    """The plane with some multipliers of a problem added (sign = 1), or without them (sign = -1)."""
+    """Return the plane with some multipliers of a problem added (sign = 1) or removed (sign = -1)."""
     if not len(support.blocks):
         return plane
     b, v = problem.examples.combine(support.blocks, support.multipliers, support.outputs)
@@ -101,11 +108,11 @@ def moved(plane: FrozenPlane, problem: Problem, support: Support, sign: float) -
 def sort_out(
     usage: tuple[np.ndarray, ...], sizes: np.ndarray, most_bytes: float
 ) -> tuple[np.ndarray, ...]:
-    """Keep as many of the examples as fit, the most useful first; returns kept, frozen and gone ones.
+    """Keep as many examples as fit, the most useful first; return kept, frozen and all gone examples.
 
-    Useful are those whose multipliers are on several outputs: they are on the margin and will move. Then
-    those with all of their mass on a wrong one, then the others; among these those with the larger share
-    of the gap, and the newer.
+    The most useful examples have multipliers on several outputs: they are on the margin and will move. Next
+    come examples with all of their mass on a wrong output, then all others. Ties go to the larger share of
+    the gap, then to the newer example.
     """
     gaps, bytes_each, spread, on_others = usage
     number = np.arange(len(gaps))
@@ -122,10 +129,11 @@ def remember(
     budget: float,
     file: PlaneFile | None = None,
 ) -> tuple[Past, np.ndarray, float]:
-    """What is left when the parts in memory were optimised: the kept ones of before, then new ones.
+    """Decide what remains of the parts in memory after they are optimised.
 
-    Returns the later past, which blocks it keeps, and sum mass_i g_i of the others. These are in the parts
-    still: ``keep`` leaves them out, when the past before is not needed. Frozen planes go to the file.
+    The parts hold the kept examples of `past` first, then new ones. Returns the later past, the blocks
+    that it keeps, and sum mass_i g_i of the other blocks. The parts still hold the other examples:
+    ``keep_only`` removes them once `past` is no longer needed. Frozen planes go to the file.
     """
     problem: Any = dual.problem
     w, usage = dual.weights(), dual.usage()
@@ -156,12 +164,12 @@ def remember(
 
 
 def renumbered(support: Support, blocks: np.ndarray) -> Support:
-    """The multipliers of these blocks, numbered as they are listed here."""
+    """Return the multipliers with each block numbered by its position in `blocks`."""
     return replace(support, blocks=np.searchsorted(blocks, support.blocks))
 
 
 def joined_multipliers(first: Support, second: Support) -> Support:
-    """All multipliers of two."""
+    """Return the multipliers of two supports as one."""
     if not len(first.blocks) or not len(second.blocks):
         return second if len(second.blocks) else first
     a, b = first.outputs, second.outputs
@@ -174,7 +182,7 @@ def joined_multipliers(first: Support, second: Support) -> Support:
 
 
 class PartState(StreamState):
-    """The state of a stream whose examples come and go: what is left of them, and a file of frozen planes."""
+    """The state of a stream whose examples come and go: their past, and a file of frozen planes."""
 
     closed_calls: int
     closed_refused: int
@@ -190,11 +198,11 @@ class PartState(StreamState):
         self.rng: Any = rng
         layout, regularizer = problem.source.layout, problem.regularizer
         self.past: Past = empty_past(problem.C, layout, problem.dimension, regularizer)
-        self.parts: list[Part] = []  # in memory
+        self.parts: list[Part] = []  # the parts in memory
         self.file: PlaneFile = PlaneFile(solver.scratch)
         self.precision: str = solver.precision
         self.counting: bool = True  # examples and masses are added up in the first pass
-        self.left: float = 0.0  # sum of mass_i g_i of those that went in this pass
+        self.left: float = 0.0  # sum of mass_i g_i of the examples that left in this pass
         if warm is not None:
             self.restore(warm)
 
@@ -213,7 +221,7 @@ class PartState(StreamState):
         yield self.admit(waiting)
 
     def _pieces(self, part: Part, most: int) -> Iterator[Part]:
-        """A part in pieces of at most this many examples that fit beside the kept ones."""
+        """Cut a part into pieces of at most `most` examples that fit beside the kept examples."""
         ends = np.cumsum(part.bytes_each)
         if len(ends) <= most and ends[-1] <= MOST_NEW * self.budget:
             yield part
@@ -239,14 +247,14 @@ class PartState(StreamState):
         gone = past.mass - self.problem.C * float(weights.sum())
         plane = replace(past.plane, mass=gone)
         problem = self.problem.bind(parts, plane)
-        # Those that were met before get their multipliers back, which leave the plane.
+        # Examples that were seen before get their multipliers back from the file; these leave the plane.
         index = np.concatenate([part.index for part in new] or [past.index[:0]])
         blocks, multipliers, outputs = self.file.read(index)
         back = Support(blocks + kept, multipliers, outputs, partial=True)
         problem.frozen = moved(plane, problem, back, -1.0)
         inner = self._open(problem, joined_multipliers(past.support, back), past.gaps)
         self.past, self.parts = past, parts
-        # The next examples are read while these are optimised.
+        # The next examples are read before these are closed: both must fit.
         in_memory = sum(part.bytes_each.sum() for part in parts)
         budget = (1 - 1 / CHUNKS) * self.budget - in_memory
         inner.most_bytes = int(max(0, budget) / TWICE)
@@ -255,7 +263,7 @@ class PartState(StreamState):
         return self.window
 
     def _open(self, problem: Problem, warm: Support, gaps: np.ndarray) -> ProximalState:
-        """The dual state of a window, with these multipliers."""
+        """Open the dual state of a window with these multipliers."""
         known = warm if len(warm.blocks) else None
         inner = self.cache.open(
             problem, self.goal, self.rng, known, k=self.k, precision=self.precision
@@ -267,7 +275,7 @@ class PartState(StreamState):
         return inner
 
     def close(self) -> None:
-        """Decide what is kept of the window, and take it over in one assignment."""
+        """Close the window: decide which examples stay, and replace the past in one assignment."""
         if self.window is None:
             return
         inner = self.window.inner
@@ -280,7 +288,7 @@ class PartState(StreamState):
         keep_only(self.parts, kept)
 
     def _adopt_records(self) -> None:
-        """Let the file know what the last window has frozen; doing it twice does no harm."""
+        """Register in the file what the last window has frozen; doing it twice does no harm."""
         if self.past.records is not None:
             met, frozen, places = self.past.records
             self.file.take(met)
@@ -288,12 +296,12 @@ class PartState(StreamState):
             self.past = replace(self.past, records=None)
 
     def reopened(self) -> Window:
-        return self.window or self.admit([])  # a certificate may have closed it
+        return self.window or self.admit([])  # solution() may have closed it for a certificate
 
     def gap_of_all(self, gap: float, settled: bool) -> float:
-        """Of those in memory and of those that went, at the end of a pass.
+        """The gap of all examples, in memory and gone, at the end of a pass; infinity before that.
 
-        Before that an exact pass would come too soon: the examples in memory would have to be bound again.
+        Infinity puts off an exact pass, after which the examples in memory would have to be bound again.
         """
         if not settled:
             return np.inf
@@ -310,11 +318,11 @@ class PartState(StreamState):
         return past.w, Support(*found, partial=True)
 
     def restore(self, warm: Support) -> None:
-        """Start from these multipliers: all of them go to the file, and their part to the plane."""
+        """Start from these multipliers: write all of them to the file and add them to the plane."""
         plane, count, end, whole = self.past.plane, 0, 0, self.problem
         for index, problem, own in whole.numbered_parts(warm):
             own = own.clipped(problem.mass) if whole.summed else own.rescaled(problem.mass)
-            count, end = count + len(own), int(index[-1]) + 1  # those without a weight are left out
+            count, end = count + len(own), int(index[-1]) + 1  # examples of weight 0 are left out
             examples: Any = problem.examples
             if examples.core is not None:
                 known_outputs(problem, own)
@@ -334,7 +342,7 @@ class PartState(StreamState):
 
 
 class StoredState(PartState):
-    """While ``problem.whole`` is bound, a state over it; after that one of examples that come and go."""
+    """A state over ``problem.whole`` while that is bound; afterwards examples come and go."""
 
     k: Any
     closed_calls: int
@@ -358,11 +366,11 @@ class StoredState(PartState):
 
     @property
     def bound(self) -> bool:
-        """Whether outputs of all examples are in memory."""
+        """Whether the outputs of all examples are in memory."""
         return self.problem.whole is not None
 
     def _leave(self, support: Support) -> None:
-        """All multipliers go to the file."""
+        """Write all multipliers to the file, and go on with examples that come and go."""
         inner = self.window.inner
         self.closed_calls += inner.dual.oracle_calls
         self.closed_refused += inner.refused

@@ -1,1 +1,1 @@
-"""Where work runs: threads, or any executor."""
+"""Threads and executors that run Python oracles, deadlines, and the number of reading threads."""

@@ -1,7 +1,7 @@
-"""A limit on the time of what the calling thread does: passes of the core, and own oracles between two calls.
+"""A time limit for the calling thread: passes of the core, and Python oracles between two calls.
 
-Both ask from time to time (``core.poll``), where their state is whole; after the limit the answer is
-``TimeUp``.
+Both call ``core.poll`` from time to time, at points where their state is consistent. After the limit it
+raises ``TimeUp``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TimeUp: type[Exception] = core.TimeUp
 
 @contextmanager
 def deadline(seconds: float) -> Iterator[None]:
-    """Ends what runs inside with ``TimeUp`` after this many seconds, or at an earlier deadline around it."""
+    """End the body with ``TimeUp`` after this many seconds, or at an earlier deadline around it."""
     before = core.set_deadline(math.inf)
     core.set_deadline(min(before, core.now() + seconds))
     try:

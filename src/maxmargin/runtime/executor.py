@@ -1,8 +1,8 @@
-"""Work of Python oracles over threads or any ``concurrent.futures.Executor``.
+"""Run Python oracles on threads or on any ``concurrent.futures.Executor``.
 
-``ThreadPoolExecutor`` waits with locks that are written in Python: an interrupt at the wrong moment leaves
-one of them closed, and what asks for it next waits without end. The queues of ``Threads`` are atomic, and the
-threads never keep the interpreter from ending.
+``ThreadPoolExecutor`` waits with locks that are written in Python. An interrupt at the wrong moment leaves
+one of them locked, and the next thread that needs it waits forever. The queues of ``Threads`` are atomic, and
+its threads never keep the interpreter from ending.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ import numpy as np
 
 from maxmargin._core import core
 
-OFTEN = 0.05  # seconds between two looks at the deadline
-MOST_JOBS = 65_536  # threads: more is a typing mistake
+# Seconds between two checks of the deadline. Larger: interrupts and limits act late; smaller: more wake-ups.
+OFTEN = 0.05
+MOST_JOBS = 65_536  # largest n_jobs; a larger one is a typing mistake
 
 
 class Threads:
-    """Some threads that wait for work.
+    """A pool of threads that wait for work.
 
-    ``count`` is how many pieces of work the caller wants to run at a time. No more threads start
-    than the process may use cores, and fewer if the system gives no more: results do not depend on
-    who runs a piece. In a child made by ``fork`` new threads start.
+    ``count`` is the number of pieces of work that the caller wants to run at a time. At most as
+    many threads start as the process may use cores, and fewer if the system refuses more. Results
+    do not depend on the thread that runs a piece. In a child made by ``fork`` new threads start.
     """
 
     def __init__(self, count: int):
@@ -40,19 +41,19 @@ class Threads:
         self.work: SimpleQueue[Any] = SimpleQueue()
         try:
             while self.started < min(self.count, usable_cores()):
-                # threading.Thread waits for it with such a lock
+                # threading.Thread would wait for the start with a lock written in Python
                 start_new_thread(serve, (self.work,))
                 self.started += 1
-        except RuntimeError:  # the system gives no more
+        except RuntimeError:  # the system refuses more threads
             pass
         except BaseException:
             self.close()
             raise
 
     def map(self, work: Callable[..., Any], pieces: list[tuple[Any, ...]]) -> list[Any]:
-        """work(*piece) of every piece, in order, within the deadline of the calling thread."""
+        """Return work(*piece) for every piece, in order, within the deadline of the calling thread."""
         found: dict[int, Any] = {}
-        asked = 0  # the process whose threads have the pieces
+        asked = 0  # the id of the process whose threads have the pieces
         while len(found) < len(pieces):
             if asked != os.getpid():  # at first, and in a child that was forked meanwhile
                 asked, answers = os.getpid(), self._ask(work, pieces, found)
@@ -69,26 +70,26 @@ class Threads:
     def _ask(
         self, work: Callable[..., Any], pieces: list[tuple[Any, ...]], found: dict[int, Any]
     ) -> SimpleQueue[Any]:
-        """Give the pieces that are not found yet to the threads; return the queue of the answers."""
+        """Give the pieces without an answer to the threads; return the queue of the answers."""
         if self.process != os.getpid():
             self._start()
         answers: SimpleQueue[Any] = SimpleQueue()
         for number, piece in enumerate(pieces):
             if number not in found:
                 self.work.put((answers, number, work, piece))
-        if self.started == 0:  # the system gives no thread at all
+        if self.started == 0:  # the system refuses all threads
             self.work.put(None)
             serve(self.work)
         return answers
 
     def close(self) -> None:
-        """Let the threads end when they have done what they do now."""
+        """Let the threads end once the queued pieces are done."""
         for _ in range(self.started):
             self.work.put(None)
 
 
 def serve(work: SimpleQueue[Any]) -> None:
-    """What a thread does: one piece after the other."""
+    """Run pieces of work from a queue, one after the other, until None comes."""
     while (task := work.get()) is not None:
         answers, number, call, piece = task
         try:
@@ -126,7 +127,7 @@ def count_jobs(n_jobs: Any) -> int:
 
 @contextmanager
 def opened(n_jobs: Any) -> Iterator[Workers | None]:
-    """The workers for n_jobs: the user's, threads of our own, or none."""
+    """Open the workers for n_jobs: the user's executor, our own threads, or None for one job."""
     if isinstance(n_jobs, Executor) or count_jobs(n_jobs) == 1:
         yield n_jobs if isinstance(n_jobs, Executor) else None
         return
@@ -138,7 +139,7 @@ def opened(n_jobs: Any) -> Iterator[Workers | None]:
 
 
 def workers(executor: Workers | None) -> int:
-    """How many pieces of work an executor runs at a time."""
+    """The number of pieces of work that an executor runs at a time."""
     if executor is None:
         return 1
     if isinstance(executor, Threads):
@@ -154,7 +155,7 @@ def map_chunks(
     Y: list[Any],
     w: np.ndarray,
 ) -> list[Any]:
-    """work(model, X, Y, w) over the items, in order, one contiguous chunk per worker."""
+    """Return work(model, X, Y, w) of all items, in order, with one contiguous chunk per worker."""
     if executor is None or len(X) == 1:
         return work(model, X, Y, w)
     size = -(-len(X) // workers(executor))
@@ -164,7 +165,7 @@ def map_chunks(
     futures = [executor.submit(work, *piece) for piece in pieces]
     try:
         return [item for future in futures for item in answered(future).result()]
-    finally:  # after a failure or an interrupt nobody wants the rest
+    finally:  # after a failure or an interrupt the other answers are not needed
         for future in futures:
             future.cancel()
 

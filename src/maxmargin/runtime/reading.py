@@ -1,4 +1,4 @@
-"""How many threads read what an estimator was given: said by who binds a model, asked by who reads."""
+"""The number of threads that read an estimator's input: estimators set it, the readers ask for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ THREADS_TO_READ: ContextVar[int] = ContextVar("readers", default=1)
 
 @contextmanager
 def readers(threads: int) -> Iterator[None]:
-    """Arrays and matrices are read by this many threads inside."""
+    """Read arrays and matrices with this many threads inside the context."""
     before = THREADS_TO_READ.set(threads)
     try:
         yield
