@@ -1,17 +1,12 @@
-"""Bags: two classes of examples; each is a bag of candidates, and its best candidate decides
-(latent detectors).
+"""Bags: two classes of bags of candidates; the best candidate decides the class (latent detectors).
 
     f(x) = max_z <w, x_z>                   the second class if f(x) > 0; z is hidden
     positive:   xi_i(w) = max(0, 1 - f(x_i))        negative:   xi_i(w) = max(0, 1 + f(x_i))
 
-The slack of a negative is convex: each of its candidates must score below -1, and the oracle finds
-the
-candidate with the highest score, the hard negative. The slack of a positive is not convex. For a
-chosen
-candidate z, max(0, 1 - <w, x_z>) is an upper bound, and equals the slack if z is the best. So a
-round of
-``LatentSVM`` is a problem over groups of constraints (``models.groups``): one row for a positive,
-all rows
+The slack of a negative is convex: each of its candidates must score below -1, and the oracle finds the
+candidate with the highest score, the hard negative. The slack of a positive is not convex. For a chosen
+candidate z, max(0, 1 - <w, x_z>) is an upper bound, and equals the slack if z is the best. So a round of
+``LatentSVM`` is a problem over groups of constraints (``models.groups``): one row for a positive, all rows
 of its bag for a negative.
 
 ``coef_`` is w, of shape (d,), or (d + 1,) if there is a bias, which comes last.
@@ -70,11 +65,9 @@ def best_candidates(rows: FeatureRows, w: np.ndarray, n_jobs: int = 1) -> list[t
 
 
 class Bags(Latent):
-    """A bag of candidates with one of two labels: whether it contains a target; fit it with
-    ``LatentSVM``.
+    """A bag of candidates with one of two labels: whether it contains a target; fit it with ``LatentSVM``.
 
-    X is a list of arrays or CSR matrices (m_i, d), m_i >= 1, with a row for each candidate, such as
-    a place
+    X is a list of arrays or CSR matrices (m_i, d), m_i >= 1, with a row for each candidate, such as a place
     in an image with its parts. The second of the two labels, in their order, is the positive one.
 
     Parameters
@@ -82,10 +75,8 @@ class Bags(Latent):
     bias : float or None
         Append a constant feature of this value to every candidate.
     start : "means", "first" or "random"
-        First candidates of the positives. "means" takes the best candidates in the direction from
-        the mean
-        of all negative candidates to the mean of all positive ones. "first" takes the first
-        candidate of
+        First candidates of the positives. "means" takes the best candidates in the direction from the mean
+        of all negative candidates to the mean of all positive ones. "first" takes the first candidate of
         each bag, "random" a random one.
     """
 

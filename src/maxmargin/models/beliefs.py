@@ -1,5 +1,4 @@
-"""Beliefs: the value of each label of each node, over all outputs with that label
-(cpp/models/beliefs.hpp).
+"""Beliefs: the value of each label of each node, over all outputs with that label (cpp/models/beliefs.hpp).
 
     B(v, k) = c log sum_{y: y_v = k} exp(<w, Psi(x, y)> / c)        at a temperature c
     p(y_v = k) = exp(B(v, k) / c) / sum_l exp(B(v, l) / c)
@@ -50,9 +49,7 @@ class Beliefs:
         return (self.values - np.repeat(self.partitions(), self.labels)) / self.temperature
 
     def best_of_each(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the probability of each node's best label, and whether that label has the given
-        code.
-        """
+        """Return the probability of each node's best label, and whether that label has the given code."""
         logs, own = self.log_marginals(), self.first + codes
         if len(codes) == 0:
             return np.empty(0), np.empty(0, dtype=bool)
@@ -62,9 +59,8 @@ class Beliefs:
     def least_risk(self, costs: Sequence[np.ndarray]) -> np.ndarray:
         """Return, for each node, the code of the label with the least expected cost.
 
-        ``costs`` has an entry for each kind of node. It is a matrix [true, other], or a vector with
-        the cost of
-        missing each true label l. With a vector the expected cost of k is sum_l p(l) cost(l) - p(k)
+        ``costs`` has an entry for each kind of node. It is a matrix [true, other], or a vector with the cost
+        of missing each true label l. With a vector the expected cost of k is sum_l p(l) cost(l) - p(k)
         cost(k).
         """
         p, first = np.exp(self.log_marginals()), self.first

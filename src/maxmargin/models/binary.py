@@ -4,9 +4,8 @@
     xi_i(w) = max(0, cost[y_i] - y_i <w, x_i>)     margin rescaling; the hinge of a linear SVM
     xi_i(w) = cost[y_i] max(0, 1 - y_i <w, x_i>)   slack rescaling
 
-``coef_`` is w, of shape (d,), or (d + 1,) if there is a bias, which comes last. If the loss is a
-loss of the whole sample (F1, ROC area, ...), all examples are one block: see
-``models.multivariate``.
+``coef_`` is w, of shape (d,), or (d + 1,) if there is a bias, which comes last. If the loss is a loss of the
+whole sample (F1, ROC area, ...), all examples are one block: see ``models.multivariate``.
 """
 
 from __future__ import annotations
@@ -70,9 +69,9 @@ class Binary(FlatModel):
     Parameters
     ----------
     loss : "zero-one", costs, or a loss of the whole sample
-        Costs are a dict or a vector with the cost of a mistake for each true label, or a 2 x 2
-        matrix [true, predicted]. Losses of the whole sample are "error-rate", "f1", "roc-area",
-        losses.F1(beta), losses.PrecisionAt(k), losses.RecallAt(k).
+        Costs are a dict or a vector with the cost of a mistake for each true label, or a 2 x 2 matrix [true,
+        predicted]. Losses of the whole sample are "error-rate", "f1", "roc-area", losses.F1(beta),
+        losses.PrecisionAt(k), losses.RecallAt(k).
     bias : float or None
         Append a constant feature of this value to every example.
     classes : sequence or None

@@ -3,10 +3,8 @@
     <w, Psi(x, y)> = sum_t <w_{y_t}, x_t> + sum_{t > 0} A[y_{t-1}, y_t]  (+ start[y_0] + end[y_T])
     Delta(y, y')   = sum_t weight_t * cost[y_t, y'_t]
 
-``coef_`` starts with unary weights (K, d) ravelled (d + 1 with a bias; chain_nodes.py). Transitions
-(K, K)
-follow, ravelled as [previous, next], then start (K,) and end (K,) if the model has them. The
-weights of
+``coef_`` starts with unary weights (K, d) ravelled (d + 1 with a bias; chain_nodes.py). Transitions (K, K)
+follow, ravelled as [previous, next], then start (K,) and end (K,) if the model has them. The weights of
 chain_edges.py come last.
 """
 
@@ -54,8 +52,7 @@ from maxmargin.models.transitions import read_transitions, rules_from_state
 
 # Limit on labels: the core stores a labelling in at most two bytes per position.
 MOST_LABELS = 65_535
-# Above this many labels the argmax visits only nonzero transitions; below it, visiting all K^2 is
-# as fast.
+# Above this many labels the argmax visits only nonzero transitions; below it, visiting all K^2 is as fast.
 MANY_LABELS = 256
 
 
@@ -73,21 +70,16 @@ class Chain(Described, Model):
     classes : sequence or None
         All labels, if the data may lack some.
     edges : bool
-        Score neighbouring labels by features of their edge. Each example is then a pair (nodes,
-        edges): the
-        features of its T positions, and of the T - 1 edges between them, as arrays, sparse matrices
-        or
+        Score neighbouring labels by features of their edge. Each example is then a pair (nodes, edges): the
+        features of its T positions, and of the T - 1 edges between them, as arrays, sparse matrices or
         attributes.
     order : 1 or 2
         2 adds a weight for every three labels in a row.
     transitions : None, "iob2", "iobes", "bilou", models.Transitions(...), or a dict of its fields
-        Pairs of labels, first labels and last labels that no output may have, in training or
-        prediction.
+        Pairs of labels, first labels and last labels that no output may have, in training or prediction.
     features : "all" or "observed"
-        Weights for all pairs of a feature and a label, or only for pairs that occur in the training
-        data.
-        "observed" makes the model small, and fast if there are many labels. Transitions have all
-        weights.
+        Weights for all pairs of a feature and a label, or only for pairs that occur in the training data.
+        "observed" makes the model small, and fast if there are many labels. Transitions have all weights.
     """
 
     n_features_: int
@@ -177,9 +169,7 @@ class Chain(Described, Model):
 
     @property
     def needs_all(self) -> str:
-        """The reason why ``features="observed"`` needs all examples: a chunk shows only some of the
-        pairs.
-        """
+        """The reason why ``features="observed"`` needs all examples: a chunk shows only some of the pairs."""
         if self.features == "all":
             return ""
         return "the pairs of all examples say which weights there are"
@@ -244,8 +234,7 @@ class Chain(Described, Model):
             # The core does not get sequences without positions, because they have no labels.
             np.unique(rows.offsets),
             codes,
-            # An empty array means weights of one; storing them would take twice the memory of the
-            # labels.
+            # An empty array means weights of one; storing them would take twice the memory of the labels.
             weights_of_nodes(node_weight, lengths, self.hamming_.mean) if weighted else np.empty(0),
             self.cost_.ravel(),
             K > MANY_LABELS,
@@ -254,9 +243,7 @@ class Chain(Described, Model):
         )
 
     def encode(self, Y: Sequence[Any], lengths: np.ndarray) -> np.ndarray:
-        """Return the codes of all labels; raise ValueError for wrong lengths or labels not in
-        ``classes_``.
-        """
+        """Return the codes of all labels; raise ValueError for wrong lengths or unknown labels."""
         found = label_counts(Y)
         if (found != lengths).any():
             i = int(np.argmax(found != lengths))
@@ -305,9 +292,7 @@ class Chain(Described, Model):
         return self.bind([x]).best_k(as_weights(w), 0, k)
 
     def unpack(self, w: np.ndarray) -> dict[str, Any]:
-        """Return the named parts of w: unary (K, d), bias (K,), transitions (K, K), start (K,), end
-        (K,), edges, triples.
-        """
+        """Return parts of w: unary (K, d), transitions (K, K), bias, start and end (K,), edges, triples."""
         K, (unary, rest) = len(self.classes_), np.split(np.asarray(w), [self.nodes_.size])
         parts = self.nodes_.unpack(unary, self.bias)
         parts["transitions"], rest = rest[: K * K].reshape(K, K), rest[K * K :]

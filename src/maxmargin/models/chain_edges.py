@@ -2,8 +2,7 @@
 
     sum_{t > 0} <B[y_{t-1}, y_t], e_t>  +  sum_{t > 1} D[y_{t-2}, y_{t-1}, y_t]
 
-These weights come last in ``coef_``: B (K, K, m) ravelled if edges have m features, then D (K, K,
-K)
+These weights come last in ``coef_``: B (K, K, m) ravelled if edges have m features, then D (K, K, K)
 ravelled if the chain is of second order.
 """
 

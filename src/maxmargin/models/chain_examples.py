@@ -91,9 +91,7 @@ class ChainExamples(CompiledExamples):
         return scores
 
     def check_listed(self) -> None:
-        """Raise ValueError if there are too many labels for a table of all pairs of pairs of
-        labels.
-        """
+        """Raise ValueError if there are too many labels for a table of all pairs of pairs of labels."""
 
     def margins(self, w: Any, n_jobs: int = 1) -> list[np.ndarray]:
         self.check_listed()

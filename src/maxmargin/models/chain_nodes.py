@@ -1,11 +1,8 @@
-"""The pairs (feature, label) of a chain that have a weight: all pairs, or the pairs seen in
-training.
+"""The pairs (feature, label) of a chain that have a weight: all pairs, or the pairs seen in training.
 
-    sum_t <w_{y_t}, x_t>  =  sum_t sum_j x_tj w(j, y_t),     w(j, k) = 0 for a pair (j, k) without a
-    weight
+    sum_t <w_{y_t}, x_t>  =  sum_t sum_j x_tj w(j, y_t),     w(j, k) = 0 for a pair (j, k) without a weight
 
-In ``coef_``, all pairs form a table (K, d) ravelled. Observed pairs are ordered feature by feature,
-and by
+In ``coef_``, all pairs form a table (K, d) ravelled. Observed pairs are ordered feature by feature, and by
 label within a feature.
 """
 
@@ -54,9 +51,7 @@ class ChainNodes:
         return sums[self.pairs.label, features]
 
     def unpack(self, w: np.ndarray, bias: float | None) -> dict[str, Any]:
-        """Return the named parts: unary (K, d), a sparse matrix (CSC) if only pairs have weights;
-        bias (K,).
-        """
+        """Return the parts unary (K, d), a sparse matrix (CSC) if only pairs have weights, and bias (K,)."""
         shape = self.labels, self.width
         parts: dict[str, Any] = {}
         if self.pairs is None:

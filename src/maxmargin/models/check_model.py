@@ -15,14 +15,10 @@ from maxmargin.models.python import PythonExamples, predict_each
 def check_model(model: Any, X: Any, Y: Any, n_checks: int = 20, random_state: int = 0) -> None:
     """Check a model on data; raise ``OracleError`` at the first contradiction.
 
-    Up to `n_checks` examples are checked at several random w. Features must be finite and have the
-    right
-    shape. The loss must be zero at the truth and never negative. Calls with the same arguments must
-    return
-    the same result. The outputs of inference and of loss-augmented inference must not be beaten by
-    the
-    truth, by each other, by outputs of other w, or by the list of ``inference_k_best`` if that
-    exists. The
+    Up to `n_checks` examples are checked at several random w. Features must be finite and have the right
+    shape. The loss must be zero at the truth and never negative. Calls with the same arguments must return
+    the same result. The outputs of inference and of loss-augmented inference must not be beaten by the
+    truth, by each other, by outputs of other w, or by the list of ``inference_k_best`` if that exists. The
     batch oracle must reach the scores of the single oracle.
     """
     check_protocol(model)

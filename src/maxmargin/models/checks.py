@@ -5,10 +5,8 @@ The trial of an argmax compares outputs that several methods found. No output ma
     max_y Delta(y) + <w, psi(y)>  >=  Delta(y') + <w, psi(y')>             margin rescaling
     max_y Delta(y) (1 + <w, psi(y)>)  >=  Delta(y') (1 + <w, psi(y')>)     slack rescaling
 
-for every output y', including the output of ``inference``. A wrong oracle may return the true
-output, or
-the minimum instead of the maximum; it breaks this rule at almost every w. Without the trial it
-would end
+for every output y', including the output of ``inference``. A wrong oracle may return the true output, or
+the minimum instead of the maximum; it breaks this rule at almost every w. Without the trial it would end
 training at once, with no slack, w = 0 and a gap of 0.
 """
 
@@ -65,9 +63,7 @@ def read_only(w: np.ndarray) -> np.ndarray:
 
 @contextmanager
 def lent(w: np.ndarray, method: str) -> Iterator[np.ndarray]:
-    """Give w to one method of a user's model; report an attempt to change it with the method's
-    name.
-    """
+    """Give w to one method of a user's model; report an attempt to change it with the method's name."""
     try:
         yield read_only(w)
     except ValueError as error:
@@ -109,8 +105,7 @@ def check_not_beaten(examples: PythonExamples, i: int, known: float, found: floa
 
 
 def try_argmax(examples: PythonExamples) -> int:
-    """Compare the oracle's answers at w = 0, a small and a large w with inference and with each
-    other.
+    """Compare the oracle's answers at w = 0, a small and a large w with inference and with each other.
 
     Returns the number of oracle calls. w is non-negative, because some argmaxes require that.
     """

@@ -1,13 +1,9 @@
 """Factors over several nodes: their weights, and their conversion to nodes and edges.
 
-A factor over m nodes becomes a node of its own, without features or loss. The label of this node is
-the state
-of the factor. Edges to its members allow each state only the labels that belong to it. So the
-argmax, the
-relaxation and the certificates for nodes and edges also serve for such factors. The linear
-relaxation equals
-that of the factors themselves: given the state, the labels of the members are independent of each
-other.
+A factor over m nodes becomes a node of its own, without features or loss. The label of this node is the state
+of the factor. Edges to its members allow each state only the labels that belong to it. So the argmax, the
+relaxation and the certificates for nodes and edges also serve for such factors. The linear relaxation equals
+that of the factors themselves: given the state, the labels of the members are independent of each other.
 
     "full"       a state and a weight for each labelling of the members     K_1 ... K_m states
     "diagonal"   K weights, one for each label that all members have
@@ -40,9 +36,7 @@ NEVER_TOGETHER = -2  # the column of a pair of labels that no output has togethe
 
 @dataclass(frozen=True)
 class Cliques:
-    """Factors of one name: the types of their members, the numbers of labels of these, and the
-    kind.
-    """
+    """Factors of one name: the types of their members, the numbers of labels of these, and the kind."""
 
     name: Hashable
     types: tuple[int, ...]
@@ -158,8 +152,7 @@ def made_cliques(
 ) -> Cliques:
     """Make the factors of a name.
 
-    Raises ValueError for too many states, or if labels are compared but members have different
-    labels.
+    Raises ValueError for too many states, or if labels are compared but members have different labels.
     """
     classes = [sets[t].classes.tolist() for t in types]
     if kind != "full" and any(own != classes[0] for own in classes):

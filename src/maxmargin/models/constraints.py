@@ -2,8 +2,7 @@
 
     svm.predict(X, constraints=[AtMost(2, "person"), Forbidden("sky", "road")])
 
-A constraint refers to nodes by number (for ``MultiLabel`` by label), and to labels as the model
-knows
+A constraint refers to nodes by number (for ``MultiLabel`` by label), and to labels as the model knows
 them. An integer program finds the best output that satisfies all constraints, exactly.
 """
 
@@ -78,8 +77,7 @@ class Fixed(Constraint):
 class Forbidden(Constraint):
     """No edge from ``first`` to ``second``: labels of its two ends, in the order of the edge.
 
-    ``pairs`` are the pairs of nodes that the constraint applies to; they need no edge. None: every
-    edge.
+    ``pairs`` are the pairs of nodes that the constraint applies to; they need no edge. None: every edge.
     """
 
     first: Hashable

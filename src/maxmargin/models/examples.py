@@ -7,8 +7,7 @@ rejects a formulation that the model cannot solve. From then on
     s_i(y)  = offset + <w, vector>
 
 with the offset and the vector of an output from ``maxmargin.formulation``. In the third case a
-distribution a over the outputs makes a plane, xi_i(w) >= H(a) + E_a s_i(y). Such a distribution is
-stored
+distribution a over the outputs makes a plane, xi_i(w) >= H(a) + E_a s_i(y). Such a distribution is stored
 as numbers: either the weights (float64) that give p(y) ~ exp(s_i(y)) for all examples, or the
 potentials (float32) of each example.
 """
@@ -41,15 +40,11 @@ WORK = 20_000_000
 
 
 class Predictions(ABC):
-    """Predictions and related values at weights w; a method raises ValueError if the model has no
-    answer.
-    """
+    """Predictions and related values at weights w; a method raises ValueError if the model has no answer."""
 
     @abstractmethod
     def predict(self, w: Any, n_jobs: int = 1) -> Any:
-        """Return argmax_y <w, Psi(x_i, y)> for every example; w is an array or a result of
-        ``ready``.
-        """
+        """Return argmax_y <w, Psi(x_i, y)> for every example; w is an array or a result of ``ready``."""
 
     def glance(self, w: np.ndarray, n: int) -> Any:
         """Predict the first n examples only; None if that takes as long as predicting all of them."""
@@ -60,9 +55,7 @@ class Predictions(ABC):
         return 0.0
 
     def ready(self, w: np.ndarray) -> Any:
-        """Prepare w for many predictions on any data; the cost of each then depends on its data
-        only.
-        """
+        """Prepare w for many predictions on any data; the cost of each then depends on its data only."""
         return w
 
     def decide(self, w: Any, n_jobs: int = 1) -> np.ndarray:
@@ -70,13 +63,11 @@ class Predictions(ABC):
         raise ValueError("decision_function: this model has no score of the single examples of X")
 
     def margins(self, w: Any, n_jobs: int = 1) -> Any:
-        """Return, for each node, the best score minus the best score with another label at that
-        node.
-        """
+        """Return, for each node, the best score minus the best score with another label at that node."""
         raise ValueError(f"predict_margins: {NO_BELIEFS}")
 
     def beliefs(self, w: Any, temperature: float, n_jobs: int = 1) -> Beliefs:
-        """Return the max-marginals and marginals of each label of each node, at a temperature."""
+        """Return the belief in each label of each node, at a temperature."""
         raise ValueError(f"predict_marginals: {NO_BELIEFS}")
 
     def true_codes(self) -> np.ndarray:
@@ -105,8 +96,7 @@ class ExplicitConstraints:
 class Examples(Predictions):
     """A model on data as a problem sees it; methods for use after training are in ``Predictions``.
 
-    Ensures: ``slacks`` and ``combine`` follow the definition in double precision. Solvers never
-    look inside
+    Ensures: ``slacks`` and ``combine`` follow the definition in double precision. Solvers never look inside
     an output: they store it and pass it to ``combine``.
     """
 
@@ -162,9 +152,7 @@ class Examples(Predictions):
 
     @abstractmethod
     def rebind(self) -> None:
-        """Recompute the attributes that depend on the formulation, such as ``exact`` and
-        ``bounded``.
-        """
+        """Recompute the attributes that depend on the formulation, such as ``exact`` and ``bounded``."""
 
     # answers
 
@@ -331,9 +319,7 @@ class CompiledExamples(Examples):
         raise NotImplementedError
 
     def decode_nodes(self, codes: np.ndarray) -> Any:
-        """Do as ``decode`` does, but from codes of the user's labels, if the core also has other
-        codes.
-        """
+        """Do as ``decode`` does, but from codes of the user's labels, if the core also has other codes."""
         return self.decode(codes)
 
     def predict(self, w: Any, n_jobs: int = 1) -> Any:

@@ -1,13 +1,11 @@
 """Bounds on the terms of scores, for ``problem.rounding``.
 
-A score is a sum over the parts of an output, <w, Psi(x, y)> = sum_p <w_p, x_p>. Here w_p is a
-subset of the
+A score is a sum over the parts of an output, <w, Psi(x, y)> = sum_p <w_p, x_p>. Here w_p is a subset of the
 weights, and x_p is a row of features or a single 1. So every output has
 
     sum of the absolute values of all terms  <=  |w| sum_p |x_p|  <=  |w| L_i
 
-with L_i the ``lengths`` below. Rounding changes a sum of k terms by at most about k 2^-53 times
-this bound.
+with L_i the ``lengths`` below. Rounding changes a sum of k terms by at most about k 2^-53 times this bound.
 """
 
 from __future__ import annotations
@@ -23,8 +21,7 @@ from maxmargin.data.memory import FeatureRows
 MORE = 1.001  # factor on a computed length, which covers the rounding of single precision
 # Squares of lengths between these bounds keep their digits in single precision.
 LEAST_SQUARE, LARGEST_SQUARE = 1e-37, 1e38
-# Limit on the violators of an example that a summed hinge lists one by one; with more it is
-# bracketed.
+# Limit on the violators of an example that a summed hinge lists one by one; with more it is bracketed.
 MOST_SUMMED_VIOLATORS = 10_000
 EXPONENTIAL = 64  # the error of an exponential is less than this many units of rounding
 
@@ -63,9 +60,7 @@ def row_lengths(rows: FeatureRows) -> np.ndarray:
 
 
 def extreme_lengths(rows: FeatureRows) -> np.ndarray:
-    """Return the same bound for features whose squares overflow or vanish, from each row's largest
-    number.
-    """
+    """Return the same bound for features whose squares overflow or vanish, from each row's largest number."""
     found = np.concatenate([largest_of_rows(part) for part in rows.keep])
     root = np.sqrt(row_terms(rows))
     bias = rows.core.width - rows.n_features

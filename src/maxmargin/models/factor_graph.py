@@ -4,24 +4,19 @@
                      (x_e = 1 without features; f: factors over several nodes)
     Delta(y, y')   = sum_v weight_v cost[y_v, y'_v]
 
-Nodes may have several types, each with its own labels, features and weights. Edges then have
-weights for
+Nodes may have several types, each with its own labels, features and weights. Edges then have weights for
 each pair of types.
 
-``coef_`` starts with the unary weights of each type of nodes, in the order of ``types_``: (K, d)
-ravelled
-(d + 1 with a bias). The pairwise weights follow, for each pair of types that edges join, in the
-order of
-``pairs_``: (P, d_e) ravelled, or (P,) without features of edges. The parameter ``pairwise``
-determines P:
+``coef_`` starts with the unary weights of each type of nodes, in the order of ``types_``: (K, d) ravelled
+(d + 1 with a bias). The pairwise weights follow, for each pair of types that edges join, in the order of
+``pairs_``: (P, d_e) ravelled, or (P,) without features of edges. The parameter ``pairwise`` determines P:
 
     "full"       K K'          a weight for each pair of labels [first end, second end]
     "symmetric"  K (K + 1) / 2 the same for both directions, [k, k'] with k <= k', row by row
     "diagonal"   K             a weight for each label, used if both ends have it
     "potts"      1             one weight, used if both ends have the same label
 
-The weights of factors over several nodes come last, in the order of ``cliques_``
-(``models.cliques``).
+The weights of factors over several nodes come last, in the order of ``cliques_`` (``models.cliques``).
 ``models.graph_input`` describes the form of an example.
 """
 
@@ -96,9 +91,7 @@ class FactorGraphExamples(GraphExamples):
         super().__init__(factors, model.inference_method, model.iterations)
 
     def output(self, i: int, codes: np.ndarray) -> np.ndarray:
-        """Return the labels of the nodes of example i; the states of larger factors follow from
-        these labels.
-        """
+        """Return the labels of the nodes of example i; they determine the states of larger factors."""
         sets = self.model.label_sets_
         codes = codes[: self.items[i].n_nodes]
         if len(sets) == 1:
@@ -114,9 +107,7 @@ class FactorGraphExamples(GraphExamples):
         return [self.output(i, own) for i, own in enumerate(np.split(codes, ends[:-1]))]
 
     def node_types(self, i: int) -> np.ndarray:
-        """Return the types of the nodes of example i, without the nodes that stand for larger
-        factors.
-        """
+        """Return the types of the nodes of example i, without the nodes that stand for larger factors."""
         shape = self.factors.shapes[self.factors.shape[i]]
         return shape.node_types[: self.items[i].n_nodes]
 
@@ -312,9 +303,7 @@ class FactorGraph(Described, GraphModel):
         return float(total / len(y) if self.hamming_.mean else total)
 
     def _cost(self, true: Any, other: Any) -> float:
-        """Return the cost of one mistake; the labels alone must determine it, because the type is
-        not given.
-        """
+        """Return the cost of one mistake; the labels alone must determine it, without the type."""
         if self.hamming_.costs is None:
             return float(true != other)
         pairs = [(own.code.get(true), own.code.get(other)) for own in self.label_sets_]
@@ -332,10 +321,8 @@ class FactorGraph(Described, GraphModel):
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
         """Return the named parts of w: unary (K, d), bias (K,), pairwise (K, K') or (P,).
 
-        With features of edges, pairwise weights have a last axis of length d_e. With several types
-        of nodes the
-        names contain the types: "unary[a]", "pairwise[a, b]". Factors over several nodes have the
-        names
+        With features of edges, pairwise weights have a last axis of length d_e. With several types of nodes
+        the names contain the types: "unary[a]", "pairwise[a, b]". Factors over several nodes have the names
         "cliques[name]", with the shape (K_1, ..., K_m) or (P,).
         """
         parts, place, w = {}, 0, np.asarray(w)

@@ -1,19 +1,14 @@
-"""Factors: examples as factor graphs in plain arrays, for the core's argmax and for factorwise
-solvers.
+"""Factors: examples as factor graphs in plain arrays, for the core's argmax and for factorwise solvers.
 
     <w, Psi(x, y)> = sum over nodes v   <w_bank[column(y_v)], x_v>
                    + sum over edges e   <w_bank[column(y_a, y_b)], x_e>
     Delta(y, y')   = sum over nodes v   weight_v cost[y_v, y'_v]
 
-A bank is a table of weights (columns, features), which the factors of one template share. A type of
-nodes is
-a domain of labels: it gives the column of the bank for each label, and the costs of mistakes. A
-type of edges
-gives the column for each pair of labels. Column -1 means that the factor is zero there. Column -2
-forbids the
-pair; factors over several nodes use it (``models.cliques``). ``coef_`` holds all banks one after
-another, each
-ravelled column by column.
+A bank is a table of weights (columns, features), which the factors of one template share. A type of nodes is
+a domain of labels: it gives the column of the bank for each label, and the costs of mistakes. A type of edges
+gives the column for each pair of labels. Column -1 means that the factor is zero there. Column -2 forbids the
+pair; factors over several nodes use it (``models.cliques``). ``coef_`` holds all banks one after another,
+each ravelled column by column.
 """
 
 from __future__ import annotations
@@ -55,9 +50,7 @@ ROOF = len(METHODS)  # the method for the linear relaxation alone
 
 @dataclass(frozen=True)
 class Bank:
-    """Weights of one template: ``columns`` vectors over the features of ``rows``, or ``columns``
-    numbers.
-    """
+    """Weights of one template: ``columns`` vectors over the features of ``rows``, or ``columns`` numbers."""
 
     rows: FeatureRows | None
     columns: int
@@ -93,9 +86,7 @@ class NodeType:
 
 @dataclass(frozen=True)
 class EdgeType:
-    """A template of edges from nodes of type ``first`` to ``second``: the column of each pair (K,
-    K').
-    """
+    """A template of edges from nodes of type ``first`` to ``second``: the column of each pair (K, K')."""
 
     first: int
     second: int
@@ -299,8 +290,7 @@ class GraphExamples(CompiledExamples):
             return proven, proven
         if self._relaxation is None:
             data = self.factors.compiled()
-            # Roof duality is exact; message passing only gives a bound above the relaxation's
-            # optimum.
+            # Roof duality is exact; message passing only gives a bound above the relaxation's optimum.
             binary = all(len(kind.columns) == 2 for kind in self.factors.node_types)
             method = ROOF if binary else METHODS.index("lp")
             data.set_argmax(method, max(self.iterations, RELAXED_SWEEPS), None)
@@ -316,9 +306,7 @@ class GraphExamples(CompiledExamples):
         return [self.output(i, codes[a:b]) for i, (a, b) in enumerate(bounds)]
 
     def check_forests(self, what: str) -> None:
-        """Raise ValueError for graphs with cycles, on which sums and maxima over outputs are not
-        exact.
-        """
+        """Raise ValueError for graphs with cycles, on which sums and maxima over outputs are not exact."""
         forests = self.core.forests().astype(bool)[self.factors.shape]
         if not forests.all():
             raise ValueError(
@@ -330,9 +318,7 @@ class GraphExamples(CompiledExamples):
         return self.of_labels(self.answers.margins(self.packed(w), n_jobs))
 
     def of_labels(self, found: np.ndarray) -> list[np.ndarray]:
-        """Split values of all nodes by example, and keep only nodes that have a label in the
-        output.
-        """
+        """Split values of all nodes by example, and keep only nodes that have a label in the output."""
         starts = self.offsets[:-1].tolist()
         return [found[a : a + len(self.node_types(i))] for i, a in enumerate(starts)]
 

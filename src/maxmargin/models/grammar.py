@@ -3,11 +3,9 @@
     <w, Psi(x, y)> = sum of the weights of the rules that derive y, as often as they are used
     Delta(y, y')   = number of labelled spans that only one of the two trees has, or [y != y']
 
-``coef_``: a weight for each binary rule, then for each unary rule, then for each lexical rule, in
-the order
-of ``rules_``. Binary rules are sorted by left child, right child, parent; unary rules by upper,
-lower; lexical
-rules by word or signature, tag. See ``models.rules`` and ``models.lexicon``.
+``coef_``: a weight for each binary rule, then for each unary rule, then for each lexical rule, in the order
+of ``rules_``. Binary rules are sorted by left child, right child, parent; unary rules by upper, lower;
+lexical rules by word or signature, tag. See ``models.rules`` and ``models.lexicon``.
 """
 
 from __future__ import annotations
@@ -114,9 +112,7 @@ class GrammarExamples(CompiledExamples):
         return [self.tree(i, codes[a:b]) for i, (a, b) in enumerate(bounds)]
 
     def best_k(self, w: np.ndarray, i: int, k: int) -> list[tuple[ParseTree, float]]:
-        """Return the k best trees of sentence i with their scores; an empty list if it has no
-        parse.
-        """
+        """Return the k best trees of sentence i with their scores; an empty list if it has no parse."""
         codes, scores = self.core.best_k(w, i, k)
         trees = codes.reshape(len(scores), int(self.first[i + 1] - self.first[i]))
         return [(self.tree(i, y), float(s)) for y, s in zip(trees, scores, strict=True)]
@@ -128,16 +124,13 @@ class Grammar(Model):
     Parameters
     ----------
     loss : "spans" or "zero-one"
-        "spans" counts the labelled spans of phrases that only one of the two trees has. "zero-one"
-        is 1 for
+        "spans" counts the labelled spans of phrases that only one of the two trees has. "zero-one" is 1 for
         a wrong tree.
     horizontal : int or None
-        How many previous children a symbol of the binarised grammar remembers. None: all of them,
-        so that
+        How many previous children a symbol of the binarised grammar remembers. None: all of them, so that
         exactly the phrases seen in training can be derived.
     rare : int
-        Words that occur at most this often in training, and unknown words, are represented by their
-        form
+        Words that occur at most this often in training, and unknown words, are represented by their form
         only.
     top : str or None
         The label that the root of every tree has; None: any root label of the training data.
@@ -210,9 +203,7 @@ class Grammar(Model):
         return GrammarExamples(self, sentences, truth)
 
     def encode(self, tree: ParseTree, words: Sequence[str]) -> list[int]:
-        """Return the numbers of a tree's derivation; raise an error for a rule that training has
-        not seen.
-        """
+        """Return the numbers of a tree's derivation; raise an error for a rule that training has not seen."""
         steps = derive(tree, self.horizontal)
         return self.rule_table_.encode(steps, self.lexicon_.terminals(words), words)
 
@@ -263,15 +254,11 @@ class Grammar(Model):
         return 2.0 * matched, float(true + found)
 
     def inference_k_best(self, x: Any, w: np.ndarray, k: int) -> list[tuple[ParseTree, float]]:
-        """Return the k best trees with their scores, best first; an empty list if there is no
-        parse.
-        """
+        """Return the k best trees with their scores, best first; an empty list if there is no parse."""
         return self.bind([x]).best_k(as_weights(w), 0, k)
 
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the named parts of w: ``binary``, ``unary`` and ``lexical``, in the order of
-        ``rules_``.
-        """
+        """Return the named parts of w: ``binary``, ``unary`` and ``lexical``, in the order of ``rules_``."""
         ends = np.cumsum([len(self.rules_[name]) for name in ("binary", "unary")])
         return dict(zip(self.rules_, np.split(np.asarray(w), ends), strict=True))
 

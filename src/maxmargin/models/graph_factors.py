@@ -1,8 +1,6 @@
-"""Conversion of the examples of a fitted ``FactorGraph`` to ``Factors``: banks, domains, shapes,
-rows.
+"""Conversion of the examples of a fitted ``FactorGraph`` to ``Factors``: banks, domains, shapes, rows.
 
-Factors over several nodes are nodes too (``models.cliques``). They come after the nodes of their
-example,
+Factors over several nodes are nodes too (``models.cliques``). They come after the nodes of their example,
 name by name, and so do their edges.
 """
 
@@ -132,9 +130,7 @@ class FactorBuilder:
         return tuple(np.concatenate(part) for part in (rows, weight, truth))
 
     def _padded(self, edge_rows: np.ndarray) -> np.ndarray:
-        """Insert a zero into the rows of edges for each edge of a larger factor, which has no
-        features.
-        """
+        """Insert a zero into the rows of edges for each edge of a larger factor, which has no features."""
         if not len(edge_rows):
             return edge_rows
         found, first = [], 0
@@ -234,9 +230,7 @@ class FactorBuilder:
         return own, np.concatenate(parts).astype(np.int32), kinds
 
     def _encode(self, Y: Sequence[Any]) -> np.ndarray:
-        """Return the codes of the labels; raise ValueError for wrong lengths, or labels that a type
-        lacks.
-        """
+        """Return the codes of the labels; raise ValueError for wrong lengths, or labels that a type lacks."""
         sets = [own.code for own in self.model.label_sets_]
         found: list[int] = []
         for i, own in enumerate(self.types):

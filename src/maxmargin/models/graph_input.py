@@ -2,16 +2,12 @@
 
 An item of X is a tuple (nodes, edges), with up to three more parts (edge_features, types, cliques):
 
-    nodes           array or sparse matrix (N, d), row v the features of node v; or a mapping from a
-    type of
-                    nodes to a matrix whose rows are the nodes of that type, in the order of their
-                    numbers
+    nodes           array or sparse matrix (N, d), row v the features of node v; or a mapping from a type of
+                    nodes to a matrix whose rows are the nodes of that type, in the order of their numbers
     edges           whole numbers (E, 2): the nodes that each edge joins
     edge_features   array or sparse matrix (E, d_e), or None
-    types           the type of each node (N,), any hashable values, or None: all nodes are of one
-    type
-    cliques         factors over several nodes: whole numbers (F, m), the nodes of each; a mapping
-    from names
+    types           the type of each node (N,), any hashable values, or None: all nodes are of one type
+    cliques         factors over several nodes: whole numbers (F, m), the nodes of each; a mapping from names
                     to these, if there are several kinds; or None
 """
 
@@ -73,9 +69,7 @@ class Item:
 
 @dataclass(eq=False, repr=False)
 class Graphs(Counted, Sequence[Any]):
-    """Examples whose node attributes were converted to features; ``encoder`` has the attribute
-    names.
-    """
+    """Examples whose node attributes were converted to features; ``encoder`` has the attribute names."""
 
     items: list[Any]
     encoder: Any

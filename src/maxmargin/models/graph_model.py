@@ -39,8 +39,9 @@ class GraphModel(Model):
 
     @property
     def exact(self) -> bool:
-        """Whether the argmax is exact for graphs such as the training graphs; if not, certificates
-        use upper bounds.
+        """Whether the argmax is exact for graphs such as the training graphs.
+
+        If it is not exact, certificates use upper bounds.
         """
         forests = self.inference_method == "auto" and getattr(self, "forests_", False)
         return self.inference_method == "tree" or forests

@@ -1,13 +1,10 @@
-"""Groups of constraints that share a slack; regression as groups of two (dual coordinate paper, 1
-and A.6).
+"""Groups of constraints that share a slack; regression as groups of two (dual coordinate paper, 1 and A.6).
 
     xi_i(w) = max(0, max_j l_ij - <w, x_ij>)                      Groups: rows x, margins l
     xi_i(w) = max(0, |y_i - <w, x_i>| - epsilon)                  Regression
 
-Regression uses the groups {(x_i, y_i - epsilon), (-x_i, -y_i - epsilon)}. The two constraints are
-never
-active together, so that one slack serves as well as the two of the paper. ``coef_`` is w, of shape
-(d,), or
+Regression uses the groups {(x_i, y_i - epsilon), (-x_i, -y_i - epsilon)}. The two constraints are never
+active together, so that one slack serves as well as the two of the paper. ``coef_`` is w, of shape (d,), or
 (d + 1,) if there is a bias, which comes last.
 """
 

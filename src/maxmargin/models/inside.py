@@ -2,10 +2,8 @@
 
     <w, Psi(x, y)> = sum over nodes of y, over the terms of a node, of value * weight
 
-A term is a feature of the node, its bias, or a tie to other nodes. A tie is the transition from the
-previous
-position, or a pair with another label that is on. A tie belongs to its later node. Only ``unpack``
-of the
+A term is a feature of the node, its bias, or a tie to other nodes. A tie is the transition from the previous
+position, or a pair with another label that is on. A tie belongs to its later node. Only ``unpack`` of the
 model knows the layout of w.
 """
 
@@ -28,9 +26,7 @@ START_NAME, END_NAME, BIAS_NAME = "(start)", "(end)", "(bias)"
 
 @dataclass
 class Node:
-    """The terms of one node: features by number, other terms by name; each with its value and
-    weight.
-    """
+    """The terms of one node: features by number, other terms by name; each with its value and weight."""
 
     name: Any
     label: Any
@@ -187,9 +183,7 @@ class ChainInside(Inside):
         return bool((self.model.labels_.encode_sequences([y]) >= 0).all())
 
     def ties(self) -> Table:
-        """Return the weights of transitions [previous, next], with start and end; -inf marks
-        forbidden ones.
-        """
+        """Return the weights of transitions [previous, next], with start and end; -inf if forbidden."""
         labels, rules = self.model.classes_.tolist(), self.model.rules_
         K = len(labels)
         table = np.zeros((K + 2, K + 1))  # the last row is for pairs of the end and a last label

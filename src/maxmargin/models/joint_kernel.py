@@ -1,14 +1,11 @@
 """JointKernel: any model, with a kernel K((x, y), (x', y')) on pairs of input and output.
 
-    Psi(x, y) = L^-1 [K((x, y), (x_j, y_j))]_j        basis pairs (x_j, y_j), L the Cholesky factor
-    of
+    Psi(x, y) = L^-1 [K((x, y), (x_j, y_j))]_j        basis pairs (x_j, y_j), L the Cholesky factor of
                                                       their kernel matrix (OP8 and OP9 of Joachims,
                                                       Finley and Yu, 2009)
 
-The basis pairs are chosen from (x_i, y) with the training inputs x_i and all their outputs y.
-Without a rank
-the basis spans all these pairs, so that the problem is the problem with K itself. The argmax
-enumerates the
+The basis pairs are chosen from (x_i, y) with the training inputs x_i and all their outputs y. Without a rank
+the basis spans all these pairs, so that the problem is the problem with K itself. The argmax enumerates the
 outputs of x.
 """
 
@@ -44,14 +41,12 @@ class JointKernel(Shown):
     Parameters
     ----------
     model : object
-        An object with ``joint_kernel(x, y, x2, y2)``, ``outputs(x)`` (a list of all outputs of x)
-        and
+        An object with ``joint_kernel(x, y, x2, y2)``, ``outputs(x)`` (a list of all outputs of x) and
         ``loss(y, y_hat)``. Its ``initialize(X, Y)`` is called if it exists.
     rank : int or None
         Number of basis pairs; None: as many as are needed to span all pairs, which is exact.
     basis : "greedy" or "random"
-        How basis pairs are chosen: each time the pair that the basis explains worst, or random
-        pairs.
+        How basis pairs are chosen: each time the pair that the basis explains worst, or random pairs.
     cache_bytes : int
         Memory for the features of inputs, which are often used again.
     random_state : int, RandomState or None
@@ -181,9 +176,7 @@ class PairKernel:
 
 @dataclass(eq=False, repr=False)
 class FeatureCache:
-    """A cache of the features of inputs; it evicts the oldest first, and a pickled copy starts
-    empty.
-    """
+    """A cache of the features of inputs; it evicts the oldest first, and a pickled copy starts empty."""
 
     most_bytes: int
     bytes: int = 0
@@ -220,9 +213,7 @@ def as_pairs(pairs: Sequence[tuple[Any, Any]]) -> np.ndarray:
 
 
 def input_key(x: Any) -> Any:
-    """Return a key for an input: arrays by content, since each slice is a new object; others by
-    identity.
-    """
+    """Return a key for an input: arrays by content, since each slice is a new object; others by identity."""
     if sp.issparse(x):
         x = x.tocsr(copy=True)
         x.sum_duplicates()

@@ -1,13 +1,10 @@
-"""Kernel: a model with feature rows whose linear scores <w_y, x> become functions in the space of a
-kernel.
+"""Kernel: a model with feature rows whose linear scores <w_y, x> become functions in the space of a kernel.
 
     exact:    w_y = sum_c A[y, c] phi(x_c) over all training rows;  |w|^2 = tr(A K A')
     rank k:   w_y linear in phi(x) = L^-1 k(b, x), k basis rows b, L the Cholesky factor of K[b, b]
 
-``coef_`` has the order of the base model, with the centres (exact) or the k features of phi in
-place of its
-features. A ``bias`` of the base model adds bias^2 to the kernel (exact) or appends a constant
-feature
+``coef_`` has the order of the base model, with the centres (exact) or the k features of phi in place of its
+features. A ``bias`` of the base model adds bias^2 to the kernel (exact) or appends a constant feature
 (rank k); the two are equivalent.
 """
 
@@ -166,9 +163,7 @@ class Kernel(Model):
 
     @property
     def needs_all(self) -> str:
-        """The reason why training needs all examples, if the kernel is exact or the base model
-        needs them.
-        """
+        """The reason why training needs all examples, if the kernel is exact or the base model needs them."""
         return SPANS if self.rank is None else self.model.needs_all
 
     @property
@@ -192,9 +187,7 @@ class Kernel(Model):
         self.scores_: Any = self.over(1).size_joint_feature - self.over(0).size_joint_feature
 
     def split(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Split w into the weights under the kernel, a row for each score of an input row, and the
-        rest.
-        """
+        """Split w into the weights under the kernel, a row for each score of an input row, and the rest."""
         width = self.centres_.shape[0] + (self.machine_.bias is not None)
         unary, rest = np.split(np.asarray(w, dtype=np.float64), [self.scores_ * width])
         return unary.reshape(self.scores_, width), rest
@@ -223,9 +216,7 @@ class Kernel(Model):
         return self.machine_.bind_rows(linear, Y, node_weight)
 
     def features(self, x: Any) -> np.ndarray:
-        """Return the features of one input for the base model: kernel values at the centres, or
-        phi.
-        """
+        """Return the features of one input for the base model: kernel values at the centres, or phi."""
         row = x if not self.flat or sp.issparse(x) else np.asarray(x)[None, :]
         rows = self.base_.read(row if self.flat else [x]).stacked()
         if self.basis_ is None:

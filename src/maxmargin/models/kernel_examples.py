@@ -1,12 +1,9 @@
 """A model under a kernel, bound to data.
 
 w is given by its coefficients A over the centres, w = sum_c A_c phi(x_c). Its values on n rows are
-U = k(rows, centres) A. They determine <w, Psi(x_i, y)>: it is the score of the base model on the
-unit rows
-e_1 .. e_n with weights U. So the base model on unit rows also gives predictions, slacks and sums of
-planes;
-the coefficients of a sum of planes over the training rows are sums over unit rows. Only solvers
-need more,
+U = k(rows, centres) A. They determine <w, Psi(x_i, y)>: it is the score of the base model on the unit rows
+e_1 .. e_n with weights U. So the base model on unit rows also gives predictions, slacks and sums of planes;
+the coefficients of a sum of planes over the training rows are sums over unit rows. Only solvers need more,
 namely kernel rows in the core.
 """
 
@@ -113,9 +110,7 @@ class KernelExamples(Examples):
         self.bounded: bool = plain.bounded
 
     def values(self, w: np.ndarray) -> np.ndarray:
-        """Return the values of w on these rows: U, class by class, then the weights without a
-        kernel.
-        """
+        """Return the values of w on these rows: U, class by class, then the weights without a kernel."""
         if self._last is not None and np.array_equal(self._last[0], w):
             return self._last[1]
         if self.gram is None:
@@ -142,9 +137,7 @@ class KernelExamples(Examples):
         return replace(inner, terms=inner.terms + self.rows.shape[0])
 
     def magnitude(self, w: np.ndarray) -> tuple[float, float, int]:
-        """Do as ``problem.rounding.magnitude`` does, for coefficients over the rows instead of
-        weights.
-        """
+        """Do as ``problem.rounding.magnitude`` does, for coefficients over the rows instead of weights."""
         # A unit row reads one value, which is itself a sum over rows of the kernel matrix.
         assert self.gram is not None
         coefficients, rest = self.model.split(w)

@@ -2,11 +2,9 @@
 
     k(x, x') = <phi(x), phi(x')>        for rows x, x'; any symmetric positive semidefinite function
 
-The rank-k approximation (Joachims, Finley and Yu, 2009, Section 3.3) takes k basis rows b and the
-Cholesky
+The rank-k approximation (Joachims, Finley and Yu, 2009, Section 3.3) takes k basis rows b and the Cholesky
 factor L of K[b, b]. It has k features, phi(x) = L^-1 k(b, x). Their inner products equal the kernel
-projected on the basis. The greedy choice is the pivoted Cholesky factorisation. It takes as next
-basis row
+projected on the basis. The greedy choice is the pivoted Cholesky factorisation. It takes as next basis row
 the row that the basis explains worst, with the largest residual k(x, x) - |phi(x)|^2.
 """
 
@@ -27,8 +25,7 @@ from maxmargin.io.quoting import short
 # the reason why an exact kernel cannot read the data in chunks
 SPANS = "w is a sum over all examples under an exact kernel"
 KERNELS = ("linear", "poly", "rbf", "laplacian", "sigmoid", "cosine")
-# size of a block of the kernel matrix that is computed and used at once; larger blocks take more
-# memory
+# size of a block of the kernel matrix that is computed and used at once; larger blocks take more memory
 BLOCK_BYTES = 1 << 24
 # rows whose kernel matrix is checked before training; the time of the check grows with the cube
 CHECKED = 200
@@ -73,9 +70,7 @@ class KernelFunction:
         return values + self.constant if self.constant else values
 
     def _named(self, A: Any, B: Any, squares_of_B: np.ndarray | None) -> np.ndarray:
-        """Compute a named kernel; functions of <a, b> skip scikit-learn's checks, which every call
-        would repeat.
-        """
+        """Compute a named kernel; most skip scikit-learn's checks, which every call would repeat."""
         if self.kernel in ("laplacian", "cosine"):
             return pairwise_kernels(A, B, metric=self.kernel, filter_params=True, gamma=self.gamma)
         products = A @ B.T
@@ -92,15 +87,11 @@ class KernelFunction:
         return values**self.degree if self.kernel == "poly" else np.tanh(values, out=values)
 
     def squares(self, rows: Any) -> np.ndarray | None:
-        """Return |x|^2 of every row if this kernel uses it, to save time in many calls with few
-        rows.
-        """
+        """Return |x|^2 of every row if this kernel uses it, to save time in many calls with few rows."""
         return squares(rows) if isinstance(self.kernel, str) and self.kernel == "rbf" else None
 
     def diagonal(self, rows: Any) -> np.ndarray:
-        """Return k(x, x) of every row; a kernel function may provide it as ``diag``, as Gaussian
-        processes do.
-        """
+        """Return k(x, x) of every row; the kernel may have a method ``diag``, as in Gaussian processes."""
         if hasattr(self.kernel, "diag"):
             diagonal = np.asarray(self.kernel.diag(rows), dtype=np.float64) + self.constant
         else:
@@ -206,9 +197,7 @@ class Basis:
 def pivoted_cholesky(
     kernel: KernelFunction, rows: Any, rank: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Choose rows greedily; return the pivots, the factor over all rows, and the residuals of k(x,
-    x).
-    """
+    """Choose rows greedily; return the pivots, the factor over all rows, and the residuals of k(x, x)."""
     residual = kernel.diagonal(rows)
     top, known = float(residual.max()), kernel.squares(rows)
     factor, pivots = np.zeros((rows.shape[0], rank)), np.empty(0, dtype=np.int64)

@@ -1,20 +1,15 @@
-"""F1 of a whole sample with sets of labels: ``models.multivariate`` on all pairs (row, label), as
-one block.
+"""F1 of a whole sample with sets of labels: ``models.multivariate`` on all pairs (row, label), as one block.
 
-    Psi(X, Y') = 1/(2nL) sum_il y'_il x_i in the block of l,      y'_il = +1 if label l is on, else
-    -1
+    Psi(X, Y') = 1/(2nL) sum_il y'_il x_i in the block of l,      y'_il = +1 if label l is on, else -1
 
-There are no weights for pairs of labels. So each pair (i, l) is decided alone, with the score s_il
-= <w_l, x_i>.
+There are no weights for pairs of labels. So each pair (i, l) is decided alone, by its score s_il = <w_l,
+x_i>.
 
-    micro:  F1 of all nL pairs together is F1 of a sample of two classes, whose worst labelling is
-    known
-    macro:  Delta = 1/L sum_l Delta_l, and <w, psi> is also a mean over labels, so each label has
-    its own
+    micro:  F1 of all nL pairs together is F1 of a sample of two classes, whose worst labelling is known
+    macro:  Delta = 1/L sum_l Delta_l, and <w, psi> is also a mean over labels, so each label has its own
             worst column:   xi(w) = 1/L sum_l max_{a, b} [ Delta_l(a, b) + m_l(a, b) ]
 
-Under slack rescaling the product Delta (1 + <w, psi>) couples the columns of macro-F1, so macro-F1
-is
+Under slack rescaling the product Delta (1 + <w, psi>) couples the columns of macro-F1, so macro-F1 is
 rejected there.
 """
 

@@ -1,19 +1,16 @@
-"""Latent: outputs of which the data show only a part; the rest h is hidden, and learnt with the
-weights.
+"""Latent: outputs of which the data show only a part; the rest h is hidden, and learnt with the weights.
 
     prediction   y of argmax_{y, h} <w, Psi(x, y, h)>
     completion   h_i = argmax_h <w, Psi(x_i, y_i, h)>, the best hidden part of the true output
 
-A complete output z = (y, h) is an ordinary output. Given the completions, learning is an ordinary
-convex
+A complete output z = (y, h) is an ordinary output. Given the completions, learning is an ordinary convex
 problem. ``LatentSVM`` alternates between the two.
 
-With ``parts`` the model is one of the library's models, and each node has a hidden state. Label k
-has parts_k states, each with its own weights, and the loss depends on labels only. ``coef_`` holds
-the weights of the model over states, with the states of the first label first; see
-``models.states``. The hidden states of a ``Tree`` are types of its parts; see
-``models.part_types``. ``Completing`` is a model of complete outputs, for examples that come in
-chunks.
+With ``parts`` the model is one of the library's models, and each node has a hidden state. Label k has parts_k
+states, each with its own weights, and the loss depends on labels only. ``coef_`` holds the weights of the
+model over states, with the states of the first label first; see ``models.states``. The hidden states of a
+``Tree`` are types of its parts; see ``models.part_types``. ``Completing`` is a model of complete outputs, for
+examples that come in chunks.
 """
 
 from __future__ import annotations
@@ -62,17 +59,13 @@ class Latent(Model):
     Parameters
     ----------
     model : Multiclass, Chain, FactorGraph, Tree, or an own model with hidden parts
-        An own model has the protocol over complete outputs and two more methods. ``complete(x, y,
-        w)``
-        returns the best complete output whose observed part is y. ``observed(z)`` returns the
-        observed part.
+        An own model has the protocol over complete outputs and two more methods. ``complete(x, y, w)``
+        returns the best complete output whose observed part is y. ``observed(z)`` returns the observed part.
     parts : int, mapping from labels to ints, or None
-        Number of hidden states of each label, for the library's models; for Tree, number of types
-        of each
+        Number of hidden states of each label, for the library's models; for Tree, number of types of each
         part by its number. A label that the mapping does not name has one state.
     start : "k-means" or "random"
-        First completions with ``parts``: random states, or clusters. Nodes of a label are clustered
-        by their
+        First completions with ``parts``: random states, or clusters. Nodes of a label are clustered by their
         features, parts of a Tree by the positions of their neighbours.
     """
 
@@ -169,9 +162,7 @@ class Latent(Model):
         return self.completer(X, Y, n_jobs)(w)
 
     def over(self, X: Any, outputs: Any = None, executor: Any = None) -> Examples:
-        """Bind the examples with complete outputs: the training data once the hidden parts are
-        chosen.
-        """
+        """Bind the examples with complete outputs: the training data once the hidden parts are chosen."""
         return bind_model(self.inner_, X, outputs, executor=executor)
 
     def observed(self, outputs: Any) -> Any:
@@ -192,9 +183,7 @@ class Latent(Model):
         return self.states_.loss(y, y_hat)
 
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the named parts of w from the inner model, and with ``parts`` the label of each
-        state.
-        """
+        """Return the named parts of w from the inner model, and with ``parts`` the label of each state."""
         if self.own:
             return self.inner_.unpack(w)
         return {**self.inner_.unpack(w), "classes": self.states_.labels}
@@ -237,9 +226,7 @@ def base_of(state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
 
 
 def count_parts(parts: Any, classes: np.ndarray) -> list[int]:
-    """Return the number of hidden states of each label; raise ValueError unless all are positive
-    integers.
-    """
+    """Return the number of hidden states of each label; raise ValueError unless all are positive integers."""
     if isinstance(parts, Mapping):
         labels = classes.tolist()
         unknown = [label for label in parts if label not in labels]

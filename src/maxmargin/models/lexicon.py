@@ -1,8 +1,6 @@
-"""Lexicon: words as terminals of a grammar; rare and unknown words get terminals by their
-appearance.
+"""Lexicon: words as terminals of a grammar; rare and unknown words get terminals by their appearance.
 
-A word that occurs more than ``rare`` times in training is its own terminal. Any other word has a
-list of
+A word that occurs more than ``rare`` times in training is its own terminal. Any other word has a list of
 signatures, from fine to coarse,
 
     <lower hyphen ~ing>  <lower hyphen ~ng>  <lower hyphen>  <lower>  <unknown>
@@ -84,10 +82,8 @@ class Lexicon:
     def lexical_rules(self, tagged: Sequence[Sequence[tuple[str, str]]]) -> set[tuple[int, str]]:
         """Return (terminal, tag) of every word in the training data.
 
-        A signature takes the tags of all rare words that it describes, even if they have a finer
-        signature.
-        The terminal <unknown> always has tags. If no word is rare, it takes the tags of the words
-        that occur
+        A signature takes the tags of all rare words that it describes, even if they have a finer signature.
+        The terminal <unknown> always has tags. If no word is rare, it takes the tags of the words that occur
         once, or else all tags.
         """
         rules: set[tuple[int, str]] = set()

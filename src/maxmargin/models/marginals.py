@@ -1,5 +1,4 @@
-"""Marginals: a point of the local polytope of every example, stored where it differs from the
-truth.
+"""Marginals: a point of the local polytope of every example, stored where it differs from the truth.
 
     p_v(y) >= 0, sum_y p_v(y) = 1                       for the listed nodes
     q_l(y, z) >= 0, with row sums p_a, column sums p_b  for the listed links
@@ -7,8 +6,7 @@ truth.
 The nodes of an unlisted link leave their true labels s, t only one at a time: q(y, t) = p_a(y),
 q(s, z) = p_b(z), q(s, t) = p_a(s) + p_b(t) - 1, which must not be negative.
 
-On forests, marginals are means of labellings. On graphs with cycles the polytope is larger. A dual
-point
+On forests, marginals are means of labellings. On graphs with cycles the polytope is larger. A dual point
 made of marginals then belongs to the linear relaxation, not to the problem with labellings.
 """
 
@@ -21,9 +19,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Marginals:
-    """Numbers of the blocks (ascending) of the listed nodes and links, their own numbers, and their
-    values.
-    """
+    """Nodes and links: the numbers of their blocks (ascending), their own numbers, and their values."""
 
     node_blocks: np.ndarray
     nodes: np.ndarray

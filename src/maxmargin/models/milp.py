@@ -1,20 +1,14 @@
 """The exact argmax of a pairwise problem as an integer program, with constraints on the labels.
 
     maximise   sum_v theta_v . p_v + sum_l theta_l . q_l
-    p_v in {0, 1}^K, sum p_v = 1;   q_l >= 0, its margins are p_a and p_b      for each link l = (a,
-    b)
+    p_v in {0, 1}^K, sum p_v = 1;   q_l >= 0, its margins are p_a and p_b      for each link l = (a, b)
 
-With p free in [0, 1] this is the linear relaxation over the local polytope. HiGHS (SciPy) solves
-it.
+With p free in [0, 1] this is the linear relaxation over the local polytope. HiGHS (SciPy) solves it.
 
-HiGHS compares objectives with absolute tolerances of at most 1e-6. It drops a branch that promises
-less than
-1e-6 above the best labelling found. A reduced cost may have the wrong sign by 1e-7, once for each
-node and
-link of a labelling. So the scores are first scaled by a power of two, such that the largest |theta|
-is about
-2^20. Then the bound is raised by 1e-6 for each node and link, which is about 1e-12 of the largest
-|theta|.
+HiGHS compares objectives with absolute tolerances of at most 1e-6. It drops a branch that promises less than
+1e-6 above the best labelling found. A reduced cost may have the wrong sign by 1e-7, once for each node and
+link of a labelling. So the scores are first scaled by a power of two, such that the largest |theta| is about
+2^20. Then the bound is raised by 1e-6 for each node and link, which is about 1e-12 of the largest |theta|.
 """
 
 from __future__ import annotations
@@ -49,8 +43,7 @@ def solve_milp(
     tables: np.ndarray,
     constraints: Sequence[Linear] = (),
 ) -> tuple[np.ndarray, float]:
-    """Return a labelling that is best within the tolerance of HiGHS, and an upper bound on all
-    scores.
+    """Return a labelling that is best within the tolerance of HiGHS, and an upper bound on all scores.
 
     The upper bound is the bound of HiGHS plus its tolerance.
     """

@@ -1,5 +1,4 @@
-"""MultiLabel: a set of labels for a row of features, with weights for pairs of labels that occur
-together.
+"""MultiLabel: a set of labels for a row of features, with weights for pairs of labels that occur together.
 
     <w, Psi(x, y)> = sum_l y_l <w_l, x> + sum over pairs (l, m) of y_l y_m A_lm          y in {0, 1}^L
     Delta(y, y')   = sum_l weight_l cost[y_l, y'_l]
@@ -54,9 +53,7 @@ OFF_ON = np.array([0, 1])
 
 
 class LabelGraph(Graph):
-    """An example as constraints see it: a node for each label, named by the label; 0 is off, 1 is
-    on.
-    """
+    """An example as constraints see it: a node for each label, named by the label; 0 is off, 1 is on."""
 
     def __init__(self, labels: LabelSet, edges: np.ndarray):
         self.labels = labels
@@ -81,9 +78,7 @@ class MultiLabelExamples(GraphExamples):
         super().__init__(factors, model.inference_method, model.iterations)
 
     def output(self, i: int, codes: np.ndarray) -> Any:
-        """Return the labels of one example in the user's form: a row of 0 and 1, or a tuple of
-        labels.
-        """
+        """Return the labels of one example in the user's form: a row of 0 and 1, or a tuple of labels."""
         if not self.model.sets_:
             return codes.astype(np.int64)
         return tuple(self.model.labels_.decode(np.flatnonzero(codes)).tolist())
@@ -111,12 +106,9 @@ class MultiLabel(Described, GraphModel):
     ----------
     pairs : "all", "none", or a sequence of pairs of labels
         Pairs that have a weight, which counts if both labels are on.
-    loss : "hamming", "mean-hamming", losses.Hamming(...), or costs as for losses.Hamming, over [0,
-    1]
-        The number of wrong labels, or their share. Costs (2,) are the costs of a false alarm and of
-        a miss.
-        With pairs="none" also a loss of the whole sample: "micro-f1", "macro-f1",
-        losses.MicroF1(beta),
+    loss : "hamming", "mean-hamming", losses.Hamming(...), or costs as for losses.Hamming, over [0, 1]
+        The number of wrong labels, or their share. Costs (2,) are the costs of a false alarm and of a miss.
+        With pairs="none" also a loss of the whole sample: "micro-f1", "macro-f1", losses.MicroF1(beta),
         losses.MacroF1(beta).
     bias : float or None
         Append a constant feature of this value to every example.
@@ -227,9 +219,7 @@ class MultiLabel(Described, GraphModel):
         self.size_joint_feature: int = len(self.labels_) * width + len(self.pairs_)
 
     def encode(self, Y: Any) -> np.ndarray:
-        """Convert Y to an (n, L) array of 0 and 1; raise ValueError for outputs that the model
-        cannot read.
-        """
+        """Convert Y to an (n, L) array of 0 and 1; raise ValueError for outputs of another form."""
         L = len(self.labels_)
         if is_matrix(Y):
             table = array_of(Y.toarray() if sp.issparse(Y) else Y, "Y")
@@ -253,9 +243,7 @@ class MultiLabel(Described, GraphModel):
         return codes
 
     def portable(self, Y: Any) -> np.ndarray:
-        """Return Y as a matrix of 0 and 1; if it were a list of rows, they could be mistaken for
-        sets of labels.
-        """
+        """Return Y as a matrix of 0 and 1; a list of rows could be mistaken for sets of labels."""
         return self.encode(Y).astype(np.int8)
 
     def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> Any:
@@ -360,9 +348,7 @@ class MultiLabel(Described, GraphModel):
         return float(len(self.labels_) - len(wrong)), float(len(self.labels_))
 
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the named parts of w: ``weights`` (L, d), ``bias`` (L,), ``pairs`` (P,) as in
-        ``pairs_``.
-        """
+        """Return the named parts of w: ``weights`` (L, d), ``bias`` (L,), ``pairs`` (P,) as in ``pairs_``."""
         L, width = len(self.labels_), self.n_features_ + (self.bias is not None)
         unary, pairs = np.split(np.asarray(w), [L * width])
         return {**weights_and_bias(unary.reshape(L, width), self.bias), "pairs": pairs}

@@ -3,22 +3,19 @@
 The sample has P positives and N negatives with scores s_i = <w, x_i>, and n = P + N. An output is a
 labelling of all rows:
 
-    Psi(X, Y') = 1/(2n) sum_i y'_i x_i,     psi(Y') = 1/n (sum over false alarms x_j - sum over
-    misses x_i)
+    Psi(X, Y') = 1/(2n) sum_i y'_i x_i,     psi(Y') = 1/n (sum over false alarms x_j - sum over misses x_i)
 
-With this scale, the error rate with C equals the zero-one loss of single examples with C / n. The
-loss
-depends only on the numbers of hits a and false alarms b. For given (a, b) the worst labelling
-misses the
+With this scale, the error rate with C equals the zero-one loss of single examples with C / n. The loss
+depends only on the numbers of hits a and false alarms b. For given (a, b) the worst labelling misses the
 P - a positives with the lowest scores and makes the b negatives with the highest scores positive:
 
     m(a, b) = 1/n (sum of the b highest negatives - sum of the P - a lowest positives)
     margin:  max_(a, b) Delta(a, b) + m(a, b)        slack:  max_(a, b) Delta(a, b) (1 + m(a, b))
 
-m and Delta are concave in b. Hence the margin objective is concave in b for each a. The slack
-objective is a product of concave factors, so it is log-concave in the region of positive values.
-One binary search over b for all a at once finds the best b; with the sorting it takes O(n log n).
-If k positives must be predicted, b = k - a.
+m and Delta are concave in b. Hence the margin objective is concave in b for each a. The slack objective is a
+product of concave factors, so it is log-concave in the region of positive values. One binary search over b
+for all a at once finds the best b; with the sorting it takes O(n log n). A fixed number k of predicted
+positives means b = k - a.
 
 ROC area: an output orders each pair of a positive i and a negative j, and swaps q of the pairs:
 
@@ -26,8 +23,7 @@ ROC area: an output orders each pair of a positive i and a negative j, and swaps
 
     margin:  every pair with 1 + d_ij > 0 is swapped
     slack:   the q pairs with the largest d are swapped; M(q) is the sum of their d over PN.
-             q (1 + M(q)) / PN is log-concave in q. Let q(t) and M(t) be those of the pairs with d >
-             t.
+             q (1 + M(q)) / PN is log-concave in q. Let q(t) and M(t) be those of the pairs with d > t.
              The derivative 1 + M(t) + q(t) t / PN grows with t, so bisection finds its root. Among
              the pairs with d equal to the root, a parabola gives the best number.
 
@@ -56,9 +52,7 @@ BISECTIONS = 100
 
 @dataclass(frozen=True)
 class SortedScores:
-    """Scores of the positives and of the negatives, highest first, and the rows that they belong
-    to.
-    """
+    """Scores of the positives and of the negatives, highest first, and the rows that they belong to."""
 
     positive: np.ndarray
     negative: np.ndarray
@@ -212,9 +206,7 @@ class RankedPairs:
         return self.fill(few, many)
 
     def fill(self, few: np.ndarray, many: np.ndarray) -> np.ndarray:
-        """Return the best counts between two, given that all pairs in between are equal up to
-        rounding.
-        """
+        """Return the best counts between two, given that all pairs in between are equal up to rounding."""
         extra = many - few
         tied = float(extra.sum())
         if tied == 0:
@@ -283,8 +275,7 @@ class MultivariateExamples(PlaneExamples):
     def fingerprint(self) -> str:  # type: ignore[override]
         """A checksum of the data, the loss and the rescaling.
 
-        Cached planes hold vectors, so they have no meaning for other examples, losses or
-        rescalings.
+        Cached planes hold vectors, so they have no meaning for other examples, losses or rescalings.
         """
         total = hashlib.sha256(
             f"{self.formulation.rescaling} {sample_loss_state(self.loss)}".encode()
@@ -352,9 +343,7 @@ class MultivariateExamples(PlaneExamples):
         return self.labels.decode(np.where(c == 0, self.codes, (c > 0).astype(np.int32)))
 
     def best_codes(self, w: np.ndarray) -> np.ndarray:
-        """Return the codes of the best labelling: the k highest scores if k is fixed, else all
-        positive scores.
-        """
+        """Return the codes of the best labelling: the k highest scores, or without k all positive scores."""
         scores = self.scores(w)
         k = self.loss.predicted(self.n_rows) if isinstance(self.loss, TableLoss) else None
         if k is None:
@@ -384,9 +373,7 @@ class MultivariateExamples(PlaneExamples):
         return float(self.loss.delta(hits, alarms, int(self.codes.sum()), self.n_rows))
 
     def loss_at(self, w: np.ndarray) -> float:
-        """Return Delta of the prediction of w: by sign, by the k highest scores, or by the order of
-        scores.
-        """
+        """Return Delta of the prediction: by sign, by the k highest scores, or by the order of scores."""
         if isinstance(self.loss, TableLoss):
             return self.loss_of(self.best_codes(w))
         assert self.codes is not None

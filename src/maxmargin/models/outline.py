@@ -1,9 +1,7 @@
 """Outlines: a few examples from which a model learns the same as from a whole part of the data.
 
-``initialize`` reads labels, numbers of features and names of attributes. If the data lie in several
-places,
-each place makes an outline: a few examples that contain all of these. The model is then initialised
-on all
+``initialize`` reads labels, numbers of features and names of attributes. If the data lie in several places,
+each place makes an outline: a few examples that contain all of these. The model is then initialised on all
 outlines, one after the other, as if on all data. A model of the user may have a method
 ``outline(X, Y)``; otherwise ``initialize`` must see all examples.
 """
@@ -68,9 +66,7 @@ def sequence_like(X: Any, n: int, name: str) -> Any:
 
 
 def rows_like(X: Any, n: int) -> Any:
-    """Return n rows with the columns of X, or with the names of its attributes; they hold no
-    numbers.
-    """
+    """Return n rows with the columns of X, or with the names of its attributes; they hold no numbers."""
     encoder = encoder_in(X)
     if encoder is not None and encoder.n_features is None:
         names: list[dict[Any, Any]] = [dict.fromkeys(encoder.get_feature_names_out().tolist(), 1.0)]

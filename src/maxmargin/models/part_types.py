@@ -1,20 +1,15 @@
-"""Hidden types of the parts of a tree, and unknown places, in the form that ``Latent`` needs for a
-``Tree``.
+"""Hidden types of the parts of a tree, and unknown places, in the form that ``Latent`` needs for a ``Tree``.
 
     <w, Psi(x, z)> = sum_p <w_{p, t_p}, x[y_p]> + sum_e ( <v_{e, t_child}, (r, r^2, c, c^2)>
                                                          + b_e[t_parent, t_child] )
     Delta(y, y')   = sum_{p known} |y_p - y'_p| / P
 
-A complete output z is (P, 3): row, column and type of every part. A true one has a fourth column,
-which is
-1 if the place is known. Types have no loss. A true place may be NaN, which means that it is hidden,
-like
+A complete output z is (P, 3): row, column and type of every part. A true one has a fourth column, which is
+1 if the place is known. Types have no loss. A true place may be NaN, which means that it is hidden, like
 the types. The completion is the best of all outputs that have the known places.
 
-``coef_`` has three blocks. The first holds the weights of the types of all parts (S, d) ravelled,
-part by
-part. The second holds the springs (edges by types of their child, 4) ravelled. The third holds b_e
-(types
+``coef_`` has three blocks. The first holds the weights of the types of all parts (S, d) ravelled, part by
+part. The second holds the springs (edges by types of their child, 4) ravelled. The third holds b_e (types
 of the parent, types of the child) ravelled, for each edge with several types.
 """
 
@@ -114,7 +109,7 @@ class PartTypes:
     def begin(self, X: Any, Y: Any, start: str, seed: int) -> list[np.ndarray]:
         """Return first outputs: cluster each part by the relative positions of its neighbours.
 
-        Unknown places are those where springs are at rest.
+        Unknown places are set where springs are at rest.
         """
         at_rest = np.zeros(self.inner.size_joint_feature)
         self.inner.unpack(at_rest)["springs"][:, [1, 3]] = -1.0

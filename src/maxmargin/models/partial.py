@@ -3,14 +3,11 @@
     F(w) = R(w) + C sum_i v_i ( max_y [ Delta(y_i, y) + <w, Psi(x_i, y)> ]
                                 - max_{y agrees with y_i} <w, Psi(x_i, y)> )
 
-Delta compares known labels only. An output agrees with y_i if it has all known labels of y_i. The
-best such
-output at w is the completion; it is exact if the argmax is exact. F is not convex: ``LatentSVM``
-lowers it
+Delta compares known labels only. An output agrees with y_i if it has all known labels of y_i. The best such
+output at w is the completion; it is exact if the argmax is exact. F is not convex: ``LatentSVM`` lowers it
 round by round (``maxmargin.cccp``). An example without known labels adds 0 to F.
 
-The first completions use weights that were learnt from the known labels alone. For that, the parts
-of a
+The first completions use weights that were learnt from the known labels alone. For that, the parts of a
 sequence or of a graph whose labels are all known become examples.
 """
 
@@ -57,9 +54,7 @@ def completed(labels: Any, known: list[np.ndarray]) -> list[Completed]:
 
 @contextmanager
 def said_of_outputs() -> Iterator[None]:
-    """Replace "fixed[" by "Y[" in error messages: the fixed labels of a prediction are known labels
-    here.
-    """
+    """Replace "fixed[" by "Y[" in error messages: the fixed labels of a prediction are known labels here."""
     try:
         yield
     except ValueError as error:
@@ -294,9 +289,7 @@ class Partial(Latent):
         return self.inner_.bind(X, np.array(labels) if matrix else labels, masks)
 
     def summed(self, X: Any, Y: Any, node_weight: Any = None) -> Examples:
-        """Bind the examples with any completions, and add a ``SoftTruth``, which sums over all
-        completions.
-        """
+        """Bind the examples with any completions; add a ``SoftTruth``, which sums over all of them."""
         outputs = self.begin(X, Y, 0)
         examples = self.over(X, outputs, node_weight=node_weight)
         nowhere = np.zeros(self.size_joint_feature)
@@ -324,9 +317,7 @@ class Partial(Latent):
         return self.inner_.loss(list(filled) if isinstance(self.inner_, Chain) else filled, y_hat)
 
     def agreement(self, y: Any, y_hat: Any) -> tuple[float, float]:
-        """Return the number of correct labels among the known labels, and the number of known
-        labels.
-        """
+        """Return the number of correct labels among the known labels, and the number of known labels."""
         pairs = [(y, y_hat)] if self.flat else list(zip(y, y_hat, strict=True))
         known = [a == b for a, b in pairs if not is_unknown(a)]
         return float(sum(known)), len(known)

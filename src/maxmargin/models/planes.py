@@ -31,9 +31,7 @@ class PlaneExamples(Examples):
 
     @cached_property
     def seen(self) -> dict[int, tuple[float, int, float]]:
-        """For each block, the longest vector, the most entries and the largest offset of its planes
-        so far.
-        """
+        """For each block the longest vector, most entries and largest offset of its planes so far."""
         return {}
 
     @abstractmethod
@@ -64,9 +62,7 @@ class PlaneExamples(Examples):
         return 1
 
     def every_plane(self, i: int) -> list[tuple[float, Vector]]:
-        """Return the planes of all outputs of an example except the true one, if a sum is
-        ``exact``.
-        """
+        """Return the planes of all outputs of an example except the true one, if a sum is ``exact``."""
         raise NotImplementedError
 
     def distinct(self, blocks: np.ndarray, outputs: Any) -> bool:
@@ -88,9 +84,7 @@ class PlaneExamples(Examples):
         return self.measure(outputs, w), outputs
 
     def measure(self, outputs: list[tuple[float, Vector]], w: np.ndarray) -> np.ndarray:
-        """Return the slacks that the worst planes of all blocks give; raise an error if one is
-        below the truth.
-        """
+        """Return the slacks that the worst planes give; raise an error if one is below the truth."""
         self.note(range(len(outputs)), outputs)
         xi = np.array([offset + float(w[index] @ value) for offset, (index, value) in outputs])
         wrong = xi < -NOISE * (1 + np.abs([offset for offset, _ in outputs]))
@@ -164,9 +158,7 @@ class PlaneCache:
         del kept[self.capacity :]
 
     def best(self, w: np.ndarray, n_jobs: int) -> tuple[np.ndarray, list[tuple[float, Vector]]]:
-        """Return, for each example, the slack that the cached planes give, and the plane that gives
-        it.
-        """
+        """Return, for each example, the slack that the cached planes give, and the plane that gives it."""
         found, slacks = [], np.zeros(len(self.kept))
         for i, kept in enumerate(self.kept):
             values = [0.0, *(loss + float(w[index] @ value) for loss, (index, value) in kept)]

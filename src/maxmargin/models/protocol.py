@@ -1,5 +1,4 @@
-"""The protocol of a model: the methods that a user writes, and the base class of the built-in
-models.
+"""The protocol of a model: the methods that a user writes, and the base class of the built-in models.
 
 A model written by a user is any object with
 
@@ -129,13 +128,10 @@ class Model(Shown):
         return self
 
     def convert(self, X: Any, n_jobs: int = 1) -> Any:
-        """Convert X to a form that ``initialize`` and ``bind`` take without reading attributes
-        again.
+        """Convert X to a form that ``initialize`` and ``bind`` take without reading attributes again.
 
-        Nodes described by attributes become features. A fitted model determines the names of the
-        features; before
-        ``initialize`` they come from X. Any other X is returned unchanged. ``n_jobs`` is the number
-        of
+        Nodes described by attributes become features. A fitted model determines the names of the features;
+        before ``initialize`` they come from X. Any other X is returned unchanged. ``n_jobs`` is the number of
         threads.
         """
         return X
@@ -150,9 +146,7 @@ class Model(Shown):
         return weights
 
     def portable(self, Y: Any) -> Any:
-        """Return outputs that can be split into examples and joined again; the model must be
-        initialised.
-        """
+        """Return outputs that can be split into examples and joined again; the model must be initialised."""
         return Y
 
     def initialize(self, X: Any, Y: Any) -> None:
@@ -184,9 +178,7 @@ class Model(Shown):
         return None if encoder is None else encoder.get_feature_names_out()
 
     def read(self, X: Any) -> FeatureRows:
-        """Check the inputs and return their feature rows; a model with this method can take a
-        kernel.
-        """
+        """Check the inputs and return their feature rows; a model with this method can take a kernel."""
         raise NotImplementedError
 
     def bind_rows(self, rows: FeatureRows, Y: Any = None, node_weight: Any = None) -> Examples:
@@ -194,13 +186,10 @@ class Model(Shown):
         raise NotImplementedError
 
     def factors(self, X: Any, Y: Any = None, node_weight: Any = None) -> Factors:
-        """Return the examples as factor graphs in plain arrays, for solvers that work on single
-        factors.
+        """Return the examples as factor graphs in plain arrays, for solvers that work on single factors.
 
-        Only for models whose score and loss are sums over nodes and edges. The arrays hold the
-        variables with
-        their domains, the factors with their scopes, the weights that each template shares and the
-        losses of
+        Only for models whose score and loss are sums over nodes and edges. The arrays hold the variables with
+        their domains, the factors with their scopes, the weights that each template shares and the losses of
         the nodes; see ``models.factors``.
         """
         raise NotImplementedError
@@ -226,7 +215,5 @@ class Model(Shown):
 
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
-        """Rebuild the fitted model that ``state`` wrote; reject any state that no fitted model
-        could have.
-        """
+        """Rebuild the fitted model that ``state`` wrote; reject any state that no fitted model could have."""
         raise NotImplementedError

@@ -19,8 +19,7 @@ from maxmargin.models.protocol import Model, check_protocol
 from maxmargin.models.search import search_slack
 from maxmargin.runtime.executor import Workers, map_chunks
 
-# Examples per call of the oracle in a pass over all examples; larger chunks hold more outputs in
-# memory.
+# Examples per call of the oracle in a pass over all examples; larger chunks hold more outputs in memory.
 PASS = 256
 
 
@@ -32,9 +31,7 @@ def polled(items: Iterable[Any]) -> Iterator[Any]:
 
 
 def answer(model: Any, X: list[Any], Y: list[Any], w: np.ndarray) -> list[Any]:
-    """Return loss-augmented outputs of some examples; a separate function, so that any executor can
-    run it.
-    """
+    """Return loss-augmented outputs of some examples; a module function, so that any executor can run it."""
     batch = getattr(model, "batch_loss_augmented_inference", None)
     if batch is not None:
         with lent(w, "batch_loss_augmented_inference") as w:
@@ -44,9 +41,7 @@ def answer(model: Any, X: list[Any], Y: list[Any], w: np.ndarray) -> list[Any]:
 
 
 def answer_slack(model: Any, X: list[Any], Y: list[Any], w: np.ndarray) -> list[tuple[Any, float]]:
-    """Return slack-rescaled outputs with upper bounds, from the model or by a search over the
-    multiplier.
-    """
+    """Return slack-rescaled outputs with upper bounds, from the model or by a search over the multiplier."""
     own = getattr(model, "slack_rescaled_inference", None)
     if own is not None:
         with lent(w, "slack_rescaled_inference") as w:
@@ -206,9 +201,7 @@ class PythonExamples(PlaneExamples):
     def ask(
         self, blocks: Sequence[int], w: np.ndarray
     ) -> tuple[list[tuple[float, Vector]], list[float]]:
-        """Return the worst plane of each block, and upper bounds on the slacks if a search found
-        them.
-        """
+        """Return the worst plane of each block, and upper bounds on the slacks if a search found them."""
         assert self.Y is not None
         items = [int(i) for i in blocks]
         X, Y = [self.X[i] for i in items], [self.Y[i] for i in items]

@@ -5,8 +5,7 @@
     N     = sum of g_a - g_b over all pairs with g_a > g_b
     xi    = 1/N sum over all pairs of max(0, (g_a - g_b) - (s_a - s_b))
 
-With grades 0 and 1 the loss is the share of swapped pairs, which is 1 minus the area under the ROC
-curve of
+With grades 0 and 1 the loss is the share of swapped pairs, which is 1 minus the area under the ROC curve of
 the query. The grades decide which pairs count, so an order without grades has no joint features.
 
 ``coef_`` is w, (d,). There is no bias: a constant would shift the scores of all candidates alike.
@@ -41,8 +40,7 @@ class RankingExamples(CompiledExamples):
         sizes, owner = np.diff(offsets), np.repeat(np.arange(self.n), np.diff(offsets))
         grades = self.grades[np.lexsort((self.grades, owner))]
         places = np.arange(len(grades)) - offsets[owner]
-        # Scores are divided by the sum of all differences of grades; a candidate is in at most
-        # `sizes` pairs.
+        # Scores are divided by the sum of all differences of grades; a candidate is in at most `sizes` pairs.
         total = sums_between((2 * places - sizes[owner] + 1) * grades, offsets)
         pairs = np.divide(sizes, total, out=np.zeros(self.n), where=total > 0)
         lengths = pairs * sums_between(row_lengths(self.rows), offsets)
@@ -62,9 +60,7 @@ class RankingExamples(CompiledExamples):
 
 
 def heights(order: np.ndarray) -> np.ndarray:
-    """Return, for each candidate, how many are ranked below it; ``order`` lists candidates best
-    first.
-    """
+    """Return, for each candidate, how many are ranked below it; ``order`` lists candidates best first."""
     found = np.empty(len(order), dtype=np.int64)
     found[order] = np.arange(len(order))[::-1]
     return found
@@ -73,12 +69,9 @@ def heights(order: np.ndarray) -> np.ndarray:
 class Ranking(Model):
     """Candidates of a query, in order.
 
-    X is a list of arrays or CSR matrices (m_i, d), with a row for each candidate of a query. Y is a
-    list of
-    grades, (m_i,). Grades are any numbers; higher means better. The difference of two grades is the
-    margin
-    that their scores must have. A prediction gives, for each candidate, the number of candidates of
-    its query
+    X is a list of arrays or CSR matrices (m_i, d), with a row for each candidate of a query. Y is a list of
+    grades, (m_i,). Grades are any numbers; higher means better. The difference of two grades is the margin
+    that their scores must have. A prediction gives, for each candidate, the number of candidates of its query
     below it, so the best candidate has the largest number.
     """
 
@@ -118,9 +111,7 @@ class Ranking(Model):
         )
 
     def loss(self, y: Any, y_hat: Any) -> float:
-        """Return Delta(y, y_hat), the share of grade differences in the wrong order; ties count
-        half.
-        """
+        """Return Delta(y, y_hat), the share of grade differences in the wrong order; ties count half."""
         right, total = self.agreement(y, y_hat)
         return 1.0 - right / total if total > 0 else 0.0
 

@@ -1,8 +1,6 @@
-"""The list of built-in models, for model files, kernels, and the table of which solver handles
-which model.
+"""The list of built-in models, for model files, kernels, and the table of which solver handles which model.
 
-A model declares in ``powers`` the abilities that not all models have; its examples declare
-abilities that
+A model declares in ``powers`` the abilities that not all models have; its examples declare abilities that
 solvers may need.
 """
 

@@ -4,13 +4,10 @@ Binarisation is to the left. A phrase A -> c1 c2 ... cn with n > 2 becomes
 
     A -> @(n-1) cn,   @(i) -> @(i-1) ci,   @(2) -> c1 c2
 
-with @(i) the symbol "@A c1 ... ci". ``horizontal`` is the number of last children that the symbol
-names. None
-means all of them, so that exactly the phrases seen in training can be derived. A run of only
-children
-A -> B -> C over a word or over a phrase of several children is one *chain*. Only chains that occur
-in training
-are allowed. A tree has exactly one derivation, and a derivation gives one tree.
+with @(i) the symbol "@A c1 ... ci". ``horizontal`` is the number of last children that the symbol names. None
+means all of them, so that exactly the phrases seen in training can be derived. A run of only children, such
+as A -> B -> C, over a word or over a phrase of several children is one *chain*. Only chains that occur in
+training are allowed. A tree has exactly one derivation, and a derivation gives one tree.
 """
 
 from __future__ import annotations
@@ -33,9 +30,8 @@ MADE = "@"  # first letter of the symbols that binarisation makes
 class Step(NamedTuple):
     """A node of a derivation.
 
-    ``chain`` goes from the top down; it is empty without a chain. ``rule`` is (tag,) over a word,
-    else (parent,
-    left, right). ``split`` is the number of words of the left child.
+    ``chain`` goes from the top down; it is empty without a chain. ``rule`` is (tag,) over a word, else
+    (parent, left, right). ``split`` is the number of words of the left child.
     """
 
     chain: tuple[str, ...]
@@ -117,13 +113,10 @@ def widths(tree: ParseTree) -> dict[int, int]:
 
 @dataclass
 class GrammarRules:
-    """All rules, as numbers of symbols: real symbols first, then symbols of binarisation, both
-    sorted.
+    """All rules, as numbers of symbols: real symbols first, then symbols of binarisation, both sorted.
 
-    ``binary`` holds (left, right, parent), ``unary`` (upper, lower), ``chains`` tuples of symbols
-    from the
-    top down, ``lexical`` (terminal, tag). All are numbers, and all lists are sorted (chains by
-    their bottom
+    ``binary`` holds (left, right, parent), ``unary`` (upper, lower), ``chains`` tuples of symbols from the
+    top down, ``lexical`` (terminal, tag). All are numbers, and all lists are sorted (chains by their bottom
     first). ``roots`` counts how often each real symbol was the root of a tree.
     """
 

@@ -3,13 +3,10 @@
     wanted:    max_y Delta(y) (1 + m(y)),   m(y) = <w, psi(y)>
     given:     max_y lambda Delta(y) + m(y), the margin oracle at w / lambda
 
-The oracle walks the upper hull of the points (Delta, m): each call gives a line that no output is
-above.
-Segments between two points are split, most promising first. The search stops if no segment promises
-more than
-the best point, or at the limit of calls. It can miss outputs under the hull, so it also returns an
-upper bound
-on the value of all outputs. The compiled twin is cpp/models/hull.hpp.
+The oracle walks the upper hull of the points (Delta, m): each call gives a line that no output is above.
+Segments between two points are split, most promising first. The search stops if no segment promises more than
+the best point, or at the limit of calls. It can miss outputs under the hull, so it also returns an upper
+bound on the value of all outputs. The compiled twin is cpp/models/hull.hpp.
 """
 
 from __future__ import annotations
@@ -47,9 +44,7 @@ class HullPoint:
 
 
 def edge(left: HullPoint, right: HullPoint, multiplier: float) -> float:
-    """Return the largest Delta (1 + m) between two points, on the line of slope -multiplier through
-    them.
-    """
+    """Return the largest Delta (1 + m) between two points, on the line of slope -multiplier through them."""
     peak = (1 + left.margin + multiplier * left.loss) / (2 * multiplier)
     tops = (left.loss, right.loss, min(max(peak, left.loss), right.loss))
     return max(t * (1 + left.margin - multiplier * (t - left.loss)) for t in tops)

@@ -1,14 +1,11 @@
-"""Hidden states of labels: a fitted model whose labels are split, in the form that ``Latent``
-needs.
+"""Hidden states of labels: a fitted model whose labels are split, in the form that ``Latent`` needs.
 
     label k has parts_k states; a node with label k is in one of them, and the data do not say which
     Psi(x, z)    = Psi of the same model with states in place of labels
     Delta(z, z') = Delta(labels of z, labels of z')
 
-States are numbered label by label and, if there are several types of nodes, type by type. The best
-states
-of given labels are the argmax over outputs without a mistake. They are exact if the argmax of the
-model
+States are numbered label by label and, if there are several types of nodes, type by type. The best states
+of given labels are the argmax over outputs without a mistake. They are exact if the argmax of the model
 is exact.
 """
 
@@ -70,9 +67,7 @@ class LabelStates:
 
     @staticmethod
     def names(base: Any) -> np.ndarray:
-        """Return the labels of a fitted model; for several types of nodes, one type after the
-        other.
-        """
+        """Return the labels of a fitted model; for several types of nodes, one type after the other."""
         sets = base.label_sets_ if isinstance(base, FactorGraph) else [base.labels_]
         every = [label for own in sets for label in own.classes.tolist()]
         return sets[0].classes if len(sets) == 1 else as_array(every)
@@ -97,8 +92,7 @@ class LabelStates:
             found = examples.decode(examples.answers.complete(as_weights(w), n_jobs))
             states = np.concatenate(found) if not self.base.flat else found
             states = np.asarray(states, dtype=np.int64)
-            # An approximate argmax may miss the true label of a node; such a node gets the first
-            # state.
+            # An approximate argmax may miss the true label of a node; such a node gets the first state.
             return self._split(np.where(self.owner[states] == numbers, states, given), sizes)
 
         return complete
@@ -119,9 +113,7 @@ class LabelStates:
         return [states[a:b] for a, b in pairwise(np.cumsum([0, *sizes]).tolist())]
 
     def _nodes(self, X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray, Any]:
-        """Return the label numbers of all nodes, the number of nodes of each example, and their
-        features.
-        """
+        """Return the label numbers of all nodes, the number of nodes of each example, and their features."""
         bound = self.base.bind(X, Y)
         numbers = bound.true_codes().astype(np.int64)
         if not isinstance(self.base, FactorGraph):

@@ -1,19 +1,15 @@
 """Forbidden transitions of a chain: as the user names them, and as pairs of numbers for the core.
 
-    legal y:  no (y_{t-1}, y_t) is forbidden, y_0 is not a forbidden start, y_{T-1} not a forbidden
-    end
+    legal y:  no (y_{t-1}, y_t) is forbidden, y_0 is not a forbidden start, y_{T-1} not a forbidden end
 
-A pair of labels has the number previous * K + next; previous = K stands for the start of a
-sequence, and
-previous = K + 1 for its end. Every argmax of a chain, with or without the loss, is over legal
-labellings,
+A pair of labels has the number previous * K + next; previous = K stands for the start of a sequence, and
+previous = K + 1 for its end. Every argmax of a chain, with or without the loss, is over legal labellings,
 and so is the maximum in a slack.
 
 The schemes of spans derive the pairs from label names such as "B-PER", a letter and a type:
 
     iob2    B I*        I after B or I of its type
-    iobes   B I* E, S   I and E after B or I of their type; after B or I there must be I or E of the
-    type
+    iobes   B I* E, S   I and E after B or I of their type; after B or I there must be I or E of the type
     bilou   B I* L, U   as iobes, with other letters
 """
 
@@ -57,9 +53,7 @@ class TransitionRules:
         self.keys = np.unique(self.keys).astype(np.int64)
 
     def first_illegal(self, codes: np.ndarray, offsets: np.ndarray) -> tuple[int, int, str] | None:
-        """Find the first forbidden pair: its example, position and description; None if all are
-        legal.
-        """
+        """Find the first forbidden pair: its example, position and description; None if all are legal."""
         filled = np.flatnonzero(np.diff(offsets))
         first, last = offsets[:-1][filled], offsets[1:][filled] - 1
         K, codes = len(self.labels), codes.astype(np.int64)
@@ -224,8 +218,7 @@ def scheme_rules(scheme: str, labels: LabelSet) -> TransitionRules:
 def read_fixed(fixed: Any, labels: LabelSet, offsets: np.ndarray) -> np.ndarray:
     """Return, for each position of all examples, the code of the fixed label, or FREE.
 
-    ``fixed`` has an entry for each example: a sequence with None for free labels, a dict from
-    positions to
+    ``fixed`` has an entry for each example: a sequence with None for free labels, a dict from positions to
     labels, or None.
     """
     n = len(offsets) - 1

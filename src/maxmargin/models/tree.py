@@ -4,11 +4,11 @@
     (r, c)         = (place of the child - place of its parent - anchor_e) / spread_e
     Delta(y, y')   = mean_p |y_p - y'_p|, in cells of the grid
 
-anchor_e is the mean displacement in training, spread_e is three standard deviations of it, but at
-least three cells.
+anchor_e is the mean displacement in training, spread_e is three standard deviations of it, but at least three
+cells.
 
-x is a map of features, (rows, columns, d). ``coef_`` holds the weights of the parts (P, d)
-ravelled, then the weights of the springs (P - 1, 4) ravelled, in the order of ``edges_``.
+x is a map of features, (rows, columns, d). ``coef_`` holds the weights of the parts (P, d) ravelled, then the
+weights of the springs (P - 1, 4) ravelled, in the order of ``edges_``.
 """
 
 from __future__ import annotations
@@ -59,8 +59,7 @@ class TreeExamples(CompiledExamples):
         largest = np.array([max(float(x.max()), -float(x.min())) for x in self.maps])
         d, (anchors, spreads) = self.maps[0].shape[2], self.springs
         sides = np.array([x.shape[:2] for x in self.maps], dtype=np.float64)
-        # Springs are parabolas over places: their terms are squares of coordinates in units of
-        # spreads.
+        # Springs are parabolas over places: their terms are squares of coordinates in units of spreads.
         reach = (sides[:, None] + np.abs(anchors)) / spreads
         stretches = (2 * reach + 2 * reach**2).sum(axis=(1, 2))
         lengths = self.parts * (np.sqrt(d) * largest + 1) + stretches
@@ -86,8 +85,7 @@ class Tree(Model):
     Parameters
     ----------
     edges : sequence of pairs of parts, or None
-        The tree; the first part of its first edge is the root. None: the tree in which the
-        displacements
+        The tree; the first part of its first edge is the root. None: the tree in which the displacements
         between joined parts vary the least over the training examples, with part 0 as its root.
     """
 
@@ -126,9 +124,7 @@ class Tree(Model):
         self._type([1] * self.n_parts_)
 
     def _type(self, counts: list[int]) -> None:
-        """Set the types of each part: offsets of its states, and of the springs and type pairs of
-        each edge.
-        """
+        """Set the types of each part, and the offsets of states, springs and pairs of types."""
         self.types_: np.ndarray = np.array(counts, dtype=np.int32)
         self.first_: np.ndarray = np.cumsum([0, *counts])
         above, below = self.types_[self.edges_].T if len(self.edges_) else np.ones((2, 0), int)
@@ -180,12 +176,10 @@ class Tree(Model):
         return float(same.sum()), float(len(same))
 
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the named parts of w: ``parts`` (P, d), and ``springs`` (P - 1, 4) in the order of
-        ``edges_``.
+        """Return the parts of w: ``parts`` (P, d), and ``springs`` (P - 1, 4) in the order of ``edges_``.
 
-        If parts have types, ``parts`` has a row for each type, ``springs`` has a row for each type
-        of a child,
-        and there are ``pairs`` of types.
+        If parts have types, ``parts`` has a row for each type, ``springs`` has a row for each type of a
+        child, and there are ``pairs`` of types.
         """
         ends = [self.first_[-1] * self.n_features_]
         ends.append(ends[0] + 4 * self.spring_first_[-1])
@@ -213,9 +207,7 @@ class Tree(Model):
 
 
 def read_maps(X: Sequence[Any], n_features: int | None = None) -> list[np.ndarray]:
-    """Return maps of features as row-major float32 or float64 arrays; raise ValueError for anything
-    else.
-    """
+    """Return maps of features as row-major float32 or float64 arrays; raise ValueError for anything else."""
     maps: list[np.ndarray] = []
     for i, item in enumerate(X):
         x = array_of(item, f"X[{i}]")
