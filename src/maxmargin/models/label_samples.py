@@ -2,8 +2,7 @@
 
     Psi(X, Y') = 1/(2nL) sum_il y'_il x_i in the block of l,      y'_il = +1 if label l is on, else -1
 
-There are no weights for pairs of labels. So each pair (i, l) is decided alone, by its score s_il = <w_l,
-x_i>.
+There are no weights for pairs of labels. So the score s_il = <w_l, x_i> of each pair (i, l) decides it alone.
 
     micro:  F1 of all nL pairs together is F1 of a sample of two classes, whose worst labelling is known
     macro:  Delta = 1/L sum_l Delta_l, and <w, psi> is also a mean over labels, so each label has its own
