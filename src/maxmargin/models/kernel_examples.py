@@ -55,8 +55,8 @@ class GramRows:
                 f"cache_bytes must hold a row of the kernel matrix at least, {8 * n} bytes for {n} rows; "
                 f"got {cache_bytes}"
             )
-        # Rows are read in random order, so a block longer than the overhead of a call justifies is
-        # mostly waste.
+        # Rows are read in random order, so most of a long block is never used. A block is only as long as
+        # the overhead of a call justifies.
         wanted = -(-CALL // (n * max(1, rows.shape[1])))
         block = max(1, min(wanted, cache_bytes // (16 * n), n))
         known = kernel.squares(rows)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-LABELS = "one set of labels"  # the parameter ``classes`` may give them
+LABELS = "one set of labels"  # the parameter ``classes`` may list them
 ROWS = "feature rows"  # for a kernel, or in mapped files: ``read`` and ``bind_rows``
 # scores and losses are sums over these; solvers visit them one at a time
 FACTORS = "nodes and edges"
