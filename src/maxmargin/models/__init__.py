@@ -1,4 +1,4 @@
-"""What can be predicted: joint features, loss, argmax and loss-augmented argmax."""
+"""The models, each with its joint features, loss, argmax and loss-augmented argmax."""
 
 from maxmargin.models.bags import Bags
 from maxmargin.models.binary import Binary
@@ -15,7 +15,9 @@ from maxmargin.models.partial import Partial
 from maxmargin.models.protocol import Model
 from maxmargin.models.ranking import Ranking
 from maxmargin.models.registry import register
-from maxmargin.models.transitions import Transitions as Transitions  # of a Chain, not a model
+
+# not a model itself but a parameter of Chain
+from maxmargin.models.transitions import Transitions as Transitions
 from maxmargin.models.tree import Tree
 
 register(Binary, Multiclass, Chain, Grammar, Tree, FactorGraph, MultiLabel, Ranking, Kernel)

@@ -1,14 +1,15 @@
-"""Bags: two classes of examples, each a bag of candidates, of which the best one decides (latent detectors).
+"""Bags: two classes of bags of candidates; the best candidate decides the class (latent detectors).
 
-    f(x) = max_z <w, x_z>                   the second class where f(x) > 0; z is hidden
+    f(x) = max_z <w, x_z>                   the second class if f(x) > 0; z is hidden
     positive:   xi_i(w) = max(0, 1 - f(x_i))        negative:   xi_i(w) = max(0, 1 + f(x_i))
 
-A negative's slack is convex: each of its candidates must score below -1, and the worst of them is the hard
-negative that the oracle finds. A positive's is not: with its candidate z chosen it is max(0, 1 - <w, x_z>),
-no less than it was, and equal where z is the best. So a round of ``LatentSVM`` is a problem over groups of
-constraints (``models.groups``): one row for a positive, all rows of its bag for a negative.
+The slack of a negative is convex: each of its candidates must score below -1, and the oracle finds the
+candidate with the highest score, the hard negative. The slack of a positive is not convex. For a chosen
+candidate z, max(0, 1 - <w, x_z>) is an upper bound, and equals the slack if z is the best. So a round of
+``LatentSVM`` is a problem over groups of constraints (``models.groups``): one row for a positive, all rows
+of its bag for a negative.
 
-``coef_`` is w, (d,), or (d + 1,) with a bias, the bias last.
+``coef_`` is w, of shape (d,), or (d + 1,) if there is a bias, which comes last.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ BAG_STARTS = ("means", "first", "random")
 
 
 class BagExamples(GroupExamples):
-    """Bags with a candidate of each positive; complete outputs are (label code, candidate), -1 for none."""
+    """Bags with the chosen candidate of each positive.
+
+    A complete output is (label code, candidate); the candidate of a negative is -1.
+    """
 
     def __init__(self, rows: FeatureRows, chosen: Sequence[tuple[int, int]]):
         starts, ends = rows.offsets[:-1], rows.offsets[1:]
@@ -46,12 +50,12 @@ class BagExamples(GroupExamples):
         super().__init__(rows, first, np.concatenate(groups), signs, np.ones(len(signs)))
 
     def predict(self, w: np.ndarray, n_jobs: int = 1) -> Any:
-        """The class and the best candidate of every bag."""
+        """Return the class and the best candidate of every bag."""
         return best_candidates(self.rows, w, n_jobs)
 
 
 def best_candidates(rows: FeatureRows, w: np.ndarray, n_jobs: int = 1) -> list[tuple[int, int]]:
-    """The class and the best candidate of every bag; at a score of zero the first class."""
+    """Return the class and the best candidate of every bag; a score of zero gives the first class."""
     scores = rows.core.rows.scores(as_weights(w), n_jobs)
     found = []
     for a, b in zip(rows.offsets[:-1], rows.offsets[1:], strict=True):
@@ -61,18 +65,19 @@ def best_candidates(rows: FeatureRows, w: np.ndarray, n_jobs: int = 1) -> list[t
 
 
 class Bags(Latent):
-    """A bag of candidates, and whether one of them is what is looked for; fit it with ``LatentSVM``.
+    """A bag of candidates with one of two labels: whether it contains a target; fit it with ``LatentSVM``.
 
-    X is a list of arrays or CSR matrices (m_i, d), m_i >= 1: a row for each candidate, such as a place
-    in an image with its parts. Of the two labels the second in order is the positive one.
+    X is a list of arrays or CSR matrices (m_i, d), m_i >= 1, with a row for each candidate, such as a place
+    in an image with its parts. The second of the two labels, in their order, is the positive one.
 
     Parameters
     ----------
     bias : float or None
         Append a constant feature of this value to every candidate.
     start : "means", "first" or "random"
-        First candidates of the positives: the best in the direction from the mean of all negative
-        candidates to that of all positive ones, the first of each bag, or drawn.
+        First candidates of the positives. "means" takes the best candidates in the direction from the mean
+        of all negative candidates to the mean of all positive ones. "first" takes the first candidate of
+        each bag, "random" a random one.
     """
 
     inner_: Any
@@ -107,18 +112,18 @@ class Bags(Latent):
         self.inner_, self.flat = self, True
 
     def read(self, X: Any) -> FeatureRows:
-        """The candidates of all bags, in the core."""
+        """Copy the candidates of all bags into the core."""
         check_lengths(X, None)
         rows = feature_rows(X, self.n_features_, self.bias, names="X[{}]")
         rows.check_filled("is an empty bag: at least one candidate is needed")
         return rows
 
     def encode(self, Y: Any) -> np.ndarray:
-        """0 or 1 for each label; refuses others."""
+        """Return 0 or 1 for each label; raise ValueError for any other label."""
         return encode_all(self.labels_, Y)
 
     def begin(self, X: Any, Y: Any, seed: int) -> list[tuple[int, int]]:
-        """First candidates of the positives."""
+        """Return the first candidates of the positives."""
         if self.start == "means":
             return self.completions(X, Y, self._direction(X, Y))
         rows, codes = self.read(X), self.encode(Y)
@@ -127,7 +132,7 @@ class Bags(Latent):
         return [(int(c), int(z) if c else -1) for c, z in zip(codes, places, strict=True)]
 
     def _direction(self, X: Any, Y: Any) -> np.ndarray:
-        """From the mean of negative candidates to that of positive ones."""
+        """Return the vector from the mean of negative candidates to the mean of positive ones."""
         codes = self.encode(Y)
         sums, counts = np.zeros((2, self.n_features_)), np.zeros(2)
         for i, code in enumerate(codes.tolist()):
@@ -137,7 +142,7 @@ class Bags(Latent):
         return np.append(direction, 0.0) if self.bias is not None else direction
 
     def completer(self, X: Any, Y: Any, n_jobs: int = 1) -> Completer:
-        """The best candidate of every positive bag, as a function of w."""
+        """Return a function of w that finds the best candidate of every positive bag."""
         rows, codes = self.read(X), self.encode(Y).tolist()
 
         def complete(w: np.ndarray) -> list[tuple[int, int]]:
@@ -147,30 +152,30 @@ class Bags(Latent):
         return complete
 
     def over(self, X: Any, outputs: Any = None, executor: Any = None) -> BagExamples:
-        """The constraints that complete outputs give; without outputs for prediction only."""
+        """Return the constraints of complete outputs; without outputs for prediction only."""
         rows = self.read(X)
         return BagExamples(rows, [(0, -1)] * len(X) if outputs is None else outputs)
 
     def observed(self, outputs: Any) -> Any:
-        """The labels of complete outputs."""
+        """Return the labels of complete outputs."""
         return self.classes_[np.array([code for code, _ in outputs], dtype=np.int64)]
 
     def scores(self, X: Any, w: np.ndarray) -> np.ndarray:
-        """f(x) of every bag, for ranking."""
+        """Return f(x) of every bag, for ranking."""
         rows = self.read(X)
         scores = rows.core.rows.scores(as_weights(w), 1)
         return np.maximum.reduceat(scores, rows.offsets[:-1])
 
     def inference(self, x: Any, w: np.ndarray) -> Any:
-        """The label of a bag."""
+        """Return the label of a bag."""
         return self.observed(self.over([x]).predict(w, 1))[0]
 
     def loss(self, y: Any, y_hat: Any) -> float:
-        """1 for the wrong label."""
+        """Return 1 for the wrong label, else 0."""
         return float(y != y_hat)
 
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
-        """Named parts of w: ``weights`` (d,) and, with a bias, ``bias`` ()."""
+        """Return the named parts of w: ``weights`` (d,) and, with a bias, ``bias`` ()."""
         return weights_and_bias(np.asarray(w), self.bias)
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -1,9 +1,9 @@
-"""Beliefs: what each label of each node is worth, over all outputs with it (cpp/models/beliefs.hpp).
+"""Beliefs: the value of each label of each node, over all outputs with that label (cpp/models/beliefs.hpp).
 
     B(v, k) = c log sum_{y: y_v = k} exp(<w, Psi(x, y)> / c)        at a temperature c
     p(y_v = k) = exp(B(v, k) / c) / sum_l exp(B(v, l) / c)
 
-The nodes of all examples follow one another, and so do the labels of each node.
+The nodes of all examples are stored one after another, and so are the labels of each node.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Beliefs:
-    """Values at a temperature; the labels of each kind of nodes; where the nodes of each example begin."""
+    """Values at a temperature, the labels of each kind of node, and the first node of each example."""
 
     values: np.ndarray
-    classes: Sequence[np.ndarray]  # of each kind
-    kinds: np.ndarray  # of each node
+    classes: Sequence[np.ndarray]  # for each kind of node
+    kinds: np.ndarray  # for each node
     nodes: np.ndarray
     temperature: float
 
     @property
     def labels(self) -> np.ndarray:
-        """How many labels each node has."""
+        """The number of labels of each node."""
         return np.array([len(own) for own in self.classes])[self.kinds]
 
     @property
     def first(self) -> np.ndarray:
-        """Where the labels of each node begin."""
+        """The position of the first label of each node."""
         return np.cumsum(self.labels) - self.labels
 
     def partitions(self) -> np.ndarray:
-        """c log sum_y exp(score / c) of each node's tree: where all nodes are linked, of the example."""
+        """Return c log sum_y exp(score / c) of each node's tree, which may be the whole example."""
         if len(self.labels) == 0:
             return np.empty(0)
         tops = np.maximum.reduceat(self.values, self.first)
@@ -45,11 +45,11 @@ class Beliefs:
         return tops + self.temperature * np.log(np.add.reduceat(np.exp(below), self.first))
 
     def log_marginals(self) -> np.ndarray:
-        """log p of all labels of all nodes."""
+        """Return log p of all labels of all nodes."""
         return (self.values - np.repeat(self.partitions(), self.labels)) / self.temperature
 
     def best_of_each(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The probability of the best label of each node, and whether it is the label of a code."""
+        """Return the probability of each node's best label, and whether that label has the given code."""
         logs, own = self.log_marginals(), self.first + codes
         if len(codes) == 0:
             return np.empty(0), np.empty(0, dtype=bool)
@@ -57,10 +57,11 @@ class Beliefs:
         return np.exp(tops), logs[own] == tops
 
     def least_risk(self, costs: Sequence[np.ndarray]) -> np.ndarray:
-        """For each node the code of the label whose expected cost is least; ``costs`` of each kind.
+        """Return, for each node, the code of the label with the least expected cost.
 
-        Costs are a matrix [true, other], or one for each true label l, of whose sum the right label saves
-        its own: sum_l p(l) cost(l) - p(k) cost(k).
+        ``costs`` has an entry for each kind of node. It is a matrix [true, other], or a vector with the cost
+        of missing each true label l. With a vector the expected cost of k is sum_l p(l) cost(l) - p(k)
+        cost(k).
         """
         p, first = np.exp(self.log_marginals()), self.first
         codes = np.zeros(len(self.kinds), dtype=np.int64)
@@ -71,13 +72,13 @@ class Beliefs:
         return codes
 
     def squared_error(self, codes: np.ndarray) -> float:
-        """sum_k (p(k) - [k is the code])^2 of a node, the mean over all nodes (the score of Brier)."""
+        """Return sum_k (p(k) - [k is the code])^2, averaged over all nodes (the Brier score)."""
         left = np.exp(self.log_marginals())
         left[self.first + codes] -= 1
         return float(left @ left / len(codes))
 
     def split(self, values: np.ndarray) -> list[Any]:
-        """What there is of each label, by examples: (nodes, labels), or a list where nodes differ."""
+        """Split the values of labels by example: arrays (nodes, labels), or lists if nodes differ."""
         labels = self.labels
         ends = np.concatenate([[0], np.cumsum(labels)])
         found: list[Any] = []
@@ -91,7 +92,7 @@ class Beliefs:
         return found
 
     def chosen(self, kept: np.ndarray) -> list[list[np.ndarray]]:
-        """The labels of each node that are kept, by examples."""
+        """Return the kept labels of each node, by example."""
         return [
             [self.classes[kind][mask] for kind, mask in zip(self.kinds[a:b], masks, strict=True)]
             for (a, b), masks in zip(pairwise(self.nodes.tolist()), self.split(kept), strict=True)
@@ -101,13 +102,13 @@ class Beliefs:
 def even_beliefs(
     rows: np.ndarray, classes: np.ndarray, nodes: np.ndarray, temperature: float
 ) -> Beliefs:
-    """Those of nodes that have the same labels, a row for each."""
+    """Return the beliefs of nodes that have the same labels, one row for each node."""
     kinds = np.zeros(len(rows), dtype=np.int64)
     return Beliefs(rows.ravel(), [classes], kinds, nodes, temperature)
 
 
 def margins_of(values: np.ndarray) -> np.ndarray:
-    """The best of each row less the second."""
+    """Return the largest minus the second largest value of each row."""
     if values.shape[1] < 2:
         return np.full(len(values), np.inf)
     top = np.partition(values, -2, axis=1)[:, -2:]

@@ -4,8 +4,8 @@
     xi_i(w) = max(0, cost[y_i] - y_i <w, x_i>)     margin rescaling; the hinge of a linear SVM
     xi_i(w) = cost[y_i] max(0, 1 - y_i <w, x_i>)   slack rescaling
 
-``coef_`` is w, (d,), or (d + 1,) with a bias, the bias last. With a loss of the whole sample (F1, ROC
-area, ...) all examples are one block: see ``models.multivariate``.
+``coef_`` is w, of shape (d,), or (d + 1,) if there is a bias, which comes last. If the loss is a loss of the
+whole sample (F1, ROC area, ...), all examples are one block: see ``models.multivariate``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from maxmargin.models.protocol import as_weights, weights_and_bias
 
 
 class BinaryExamples(FlatExamples):
-    """Rows with two labels in the core."""
+    """Rows with one of two labels each, in the core."""
 
     walks = True
 
@@ -52,14 +52,14 @@ class BinaryExamples(FlatExamples):
     def slacks_and_plane(
         self, w: np.ndarray, blocks: np.ndarray, multipliers: np.ndarray, outputs: Any
     ) -> tuple[np.ndarray, tuple[float, np.ndarray]] | None:
-        """``slacks`` and ``combine``, in one walk over the rows; None where that is not possible."""
+        """Do ``slacks`` and ``combine`` in one pass over the rows; None if that is not possible."""
         if self.formulation.soft or self.summed or not self.argmax_exact:
             return None
         labels = np.ascontiguousarray(outputs, dtype=np.int32)
         return self.answers.slacks_and_plane(w, blocks, multipliers, labels)
 
     def scores(self, w: np.ndarray) -> np.ndarray:
-        """<w, Psi(x_i, y)> of both labels, one row per example."""
+        """Return <w, Psi(x_i, y)> of both labels, one row for each example."""
         return np.outer(self.rows.core.rows.scores(w, 1), [-0.5, 0.5])
 
 
@@ -69,13 +69,13 @@ class Binary(FlatModel):
     Parameters
     ----------
     loss : "zero-one", costs, or a loss of the whole sample
-        Costs: a dict or a vector of the cost of a mistake by true label, or a 2 x 2 matrix [true,
-        predicted]. Of the whole sample: "error-rate", "f1", "roc-area", losses.F1(beta),
+        Costs are a dict or a vector with the cost of a mistake for each true label, or a 2 x 2 matrix [true,
+        predicted]. Losses of the whole sample are "error-rate", "f1", "roc-area", losses.F1(beta),
         losses.PrecisionAt(k), losses.RecallAt(k).
     bias : float or None
         Append a constant feature of this value to every example.
     classes : sequence or None
-        Both labels, where the data may miss one. The second of ``classes_`` is the positive one.
+        Both labels, if the data may lack one. The second of ``classes_`` is the positive one.
     """
 
     views: ClassVar[Any] = BinaryInside
@@ -109,38 +109,44 @@ class Binary(FlatModel):
         return BinaryExamples(rows, self.labels_, codes, self.cost_)
 
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
-        """Psi(x, y), in the order of ``coef_``; a whole sample and its labels where the loss is one of it."""
+        """Return Psi(x, y), in the order of ``coef_``.
+
+        If the loss is a loss of the whole sample, x and y are the whole sample and its labels.
+        """
         if self.joint:
             return self._whole(x, None).joint_feature(self.encode(y))
         return (self.encode([y])[0] - 0.5) * self._features(x)
 
     def loss(self, y: Any, y_hat: Any) -> float:
-        """Delta(y, y_hat); of two labellings where the loss is one of the whole sample."""
+        """Return Delta(y, y_hat); for a loss of the whole sample, y and y_hat are labellings."""
         if self.joint:
             blank = sp.csr_matrix((len(y), self.n_features_))
             return self._whole(blank, y).loss_of(self.encode(y_hat))
         return super().loss(y, y_hat)
 
     def _whole(self, X: Any, Y: Any) -> MultivariateExamples:
-        """A whole sample with outputs that are labellings."""
+        """Bind the model to a whole sample whose outputs are labellings."""
         examples = self.bind(X, Y)
         assert isinstance(examples, MultivariateExamples)
         return examples
 
     def inference(self, x: Any, w: np.ndarray) -> Any:
-        """The label of the better score; for a loss of the whole sample the best labelling of x (n, d)."""
+        """Return the label with the better score.
+
+        If the loss is a loss of the whole sample, return the best labelling of x (n, d).
+        """
         if not self.joint:
             return super().inference(x, w)
         return self._whole(x, None).labelling(as_weights(w))
 
     def loss_augmented_inference(self, x: Any, y: Any, w: np.ndarray) -> Any:
-        """argmax_y' Delta(y, y') + <w, Psi(x, y')>."""
+        """Return argmax_y' Delta(y, y') + <w, Psi(x, y')>."""
         if not self.joint:
             return super().loss_augmented_inference(x, y, w)
         return self._whole(x, y).worst_labelling(as_weights(w))
 
     def inference_k_best(self, x: Any, w: np.ndarray, k: int) -> list[tuple[Any, float]]:
-        """The k best labels of one example with their scores, best first."""
+        """Return the k best labels of one example with their scores, best first."""
         if self.joint:
             raise ValueError(
                 "the k best labels are for losses of one example; this loss is of the whole sample"
@@ -148,7 +154,7 @@ class Binary(FlatModel):
         return super().inference_k_best(x, w, k)
 
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
-        """Named parts of w: ``weights`` (d,) and, with a bias, ``bias`` ()."""
+        """Return the named parts of w: ``weights`` (d,) and, with a bias, ``bias`` ()."""
         return weights_and_bias(np.asarray(w), self.bias)
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -3,8 +3,9 @@
     <w, Psi(x, y)> = sum_t <w_{y_t}, x_t> + sum_{t > 0} A[y_{t-1}, y_t]  (+ start[y_0] + end[y_T])
     Delta(y, y')   = sum_t weight_t * cost[y_t, y'_t]
 
-``coef_``: unary weights (K, d) ravelled (d + 1 with a bias; chain_nodes.py), transitions (K, K) ravelled as
-[previous, next], then start (K,) and end (K,) where the model has them, then those of chain_edges.py.
+``coef_`` starts with unary weights (K, d) ravelled (d + 1 with a bias; chain_nodes.py). Transitions (K, K)
+follow, ravelled as [previous, next], then start (K,) and end (K,) if the model has them. The weights of
+chain_edges.py come last.
 """
 
 from __future__ import annotations
@@ -49,8 +50,9 @@ from maxmargin.models.protocol import Model, as_weights
 from maxmargin.models.registry import FACTORS, LABELS, POTENTIALS, ROWS, SUMS, UNKNOWN_LABELS
 from maxmargin.models.transitions import read_transitions, rules_from_state
 
-MOST_LABELS = 65_535  # a kept labelling has at most two bytes per position or node
-# Above this the argmax follows the transitions that are not zero; below, all K^2 of them are as fast.
+# Limit on labels: the core stores a labelling in at most two bytes per position.
+MOST_LABELS = 65_535
+# Above this many labels the argmax visits only nonzero transitions; below it, visiting all K^2 is as fast.
 MANY_LABELS = 256
 
 
@@ -59,24 +61,25 @@ class Chain(Described, Model):
 
     Parameters
     ----------
-    loss : "hamming", "mean-hamming", losses.Hamming(...), or costs as that takes them
-        Mistakes counted, or divided by the length of the sequence.
+    loss : "hamming", "mean-hamming", losses.Hamming(...), or costs as for losses.Hamming
+        The number of mistakes, or that number divided by the length of the sequence.
     bias : float or None
         Append a constant feature of this value to every position.
     start, end : bool
         Weights for the first and for the last label of a sequence.
     classes : sequence or None
-        All labels, where the data may miss some.
+        All labels, if the data may lack some.
     edges : bool
-        Score neighbouring labels by features of their edge: each example is a pair (nodes, edges), features
-        of its T positions and of the T - 1 edges between them; arrays, sparse matrices or attributes.
+        Score neighbouring labels by features of their edge. Each example is then a pair (nodes, edges): the
+        features of its T positions, and of the T - 1 edges between them, as arrays, sparse matrices or
+        attributes.
     order : 1 or 2
-        2: a weight for every three labels in a row as well.
+        2 adds a weight for every three labels in a row.
     transitions : None, "iob2", "iobes", "bilou", models.Transitions(...), or a dict of its fields
-        Pairs of labels, first and last labels that no output may have, in training as in prediction.
+        Pairs of labels, first labels and last labels that no output may have, in training or prediction.
     features : "all" or "observed"
-        Weights for all pairs of a feature and a label, or for those that occur together in the training
-        data: small, and fast where labels are many. Transitions have all weights.
+        Weights for all pairs of a feature and a label, or only for pairs that occur in the training data.
+        "observed" makes the model small, and fast if there are many labels. Transitions have all weights.
     """
 
     n_features_: int
@@ -159,24 +162,24 @@ class Chain(Described, Model):
         self._measure(self._observed(X, Y) if self.features == "observed" else None)
 
     def _observed(self, X: Sequence[Any], Y: Sequence[Any]) -> Any:
-        """The pairs (feature, label) of these data."""
+        """Return the pairs (feature, label) that occur in these data."""
         rows = self.read(X)
         codes = self.encode(Y, np.diff(rows.offsets))
         return core.Pairs.observed(rows.core.rows, codes, len(self.classes_))
 
     @property
     def needs_all(self) -> str:
-        """A first chunk does not say which pairs the others show."""
+        """The reason why ``features="observed"`` needs all examples: a chunk shows only some of the pairs."""
         if self.features == "all":
             return ""
         return "the pairs of all examples say which weights there are"
 
     def set_loss(self) -> None:
-        """Costs of mistakes, as the parameter says."""
+        """Set the costs of mistakes from the parameter ``loss``."""
         self.hamming_, self.cost_ = sequence_costs(self.task_loss, self.classes_)
 
     def bind(self, X: Sequence[Any], Y: Any = None, node_weight: Any = None) -> ChainExamples:
-        """The model on these data; without Y for prediction only."""
+        """Bind the model to these data; without Y for prediction only."""
         check_lengths(X, Y)
         if self.edges_ is None:
             return self.bind_rows(self.read(X), Y, node_weight)
@@ -203,7 +206,7 @@ class Chain(Described, Model):
             self.edges_.encoder = encoder_in(X.edges)
 
     def _positions(self, X: Any, n_jobs: int = 1) -> Any:
-        """The features of the positions of sequences."""
+        """Return the features of the positions of sequences."""
         check_sequences("X", X)
         return self._features_of(X, n_jobs=n_jobs)
 
@@ -228,10 +231,10 @@ class Chain(Described, Model):
             K,
             bool(self.start),
             bool(self.end),
-            # A sequence without positions has no labels: the core is not asked.
+            # The core does not get sequences without positions, because they have no labels.
             np.unique(rows.offsets),
             codes,
-            # Nothing stands for ones, which would take twice the memory of the labels.
+            # An empty array means weights of one; storing them would take twice the memory of the labels.
             weights_of_nodes(node_weight, lengths, self.hamming_.mean) if weighted else np.empty(0),
             self.cost_.ravel(),
             K > MANY_LABELS,
@@ -240,7 +243,7 @@ class Chain(Described, Model):
         )
 
     def encode(self, Y: Sequence[Any], lengths: np.ndarray) -> np.ndarray:
-        """Codes of all labels; refuses wrong lengths and labels that are not in ``classes_``."""
+        """Return the codes of all labels; raise ValueError for wrong lengths or unknown labels."""
         found = label_counts(Y)
         if (found != lengths).any():
             i = int(np.argmax(found != lengths))
@@ -256,7 +259,7 @@ class Chain(Described, Model):
         return codes
 
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
-        """Psi(x, y), in the order of ``coef_``."""
+        """Return Psi(x, y), in the order of ``coef_``."""
         nodes, between = split_edges([x]) if self.edges else ([x], None)
         x = self._features_of(nodes)[0]
         x = x.toarray() if sp.issparse(x) else np.asarray(x, dtype=np.float64)
@@ -274,7 +277,7 @@ class Chain(Described, Model):
         return np.concatenate(parts)
 
     def loss(self, y: Any, y_hat: Any) -> float:
-        """Delta(y, y_hat); a true label that the model does not know is a mistake."""
+        """Return Delta(y, y_hat); a true label that the model does not know counts as a mistake."""
         lengths = np.array([len(y)])
         if len(y_hat) != len(y):
             raise ValueError(f"outputs of {len(y)} and {len(y_hat)} labels have no loss")
@@ -285,11 +288,11 @@ class Chain(Described, Model):
         return float(weights_of_nodes(None, lengths, self.hamming_.mean) @ costs)
 
     def inference_k_best(self, x: Any, w: np.ndarray, k: int) -> list[tuple[np.ndarray, float]]:
-        """The k best labellings with their scores, best first."""
+        """Return the k best labellings with their scores, best first."""
         return self.bind([x]).best_k(as_weights(w), 0, k)
 
     def unpack(self, w: np.ndarray) -> dict[str, Any]:
-        """Parts of w: unary (K, d), bias (K,), transitions (K, K), start (K,), end (K,), edges, triples."""
+        """Return parts of w: unary (K, d), transitions (K, K), bias, start and end (K,), edges, triples."""
         K, (unary, rest) = len(self.classes_), np.split(np.asarray(w), [self.nodes_.size])
         parts = self.nodes_.unpack(unary, self.bias)
         parts["transitions"], rest = rest[: K * K].reshape(K, K), rest[K * K :]
@@ -346,10 +349,10 @@ class Chain(Described, Model):
 
 
 def check_sequences(name: str, items: Sequence[Any]) -> None:
-    """Refuse an item that is not a sequence of positions; a string is one, of letters."""
+    """Raise ValueError for an item that is not a sequence of positions; a string counts as one."""
     if isinstance(items, Mapped | CodedSequences):
         return
-    known = {list, tuple, sp.csr_matrix, sp.csr_array}  # the questions below take long
+    known = {list, tuple, sp.csr_matrix, sp.csr_array}  # the checks below take long
     kinds = set(map(type, items))
     if kinds <= known or (kinds == {np.ndarray} and all(map(attrgetter("ndim"), items))):
         return
@@ -366,7 +369,7 @@ def check_sequences(name: str, items: Sequence[Any]) -> None:
 
 
 def check_node_weight(node_weight: Sequence[Any], lengths: np.ndarray) -> list[np.ndarray]:
-    """One finite, non-negative number for each position of each example."""
+    """Check node weights: one finite, non-negative number for each position of each example."""
     found = count_of(node_weight, "node_weight")
     if found != len(lengths):
         raise ValueError(f"node_weight has {found} examples, expected {len(lengths)}")
@@ -380,7 +383,7 @@ def check_node_weight(node_weight: Sequence[Any], lengths: np.ndarray) -> list[n
 
 
 def weights_of_nodes(node_weight: Any, lengths: np.ndarray, mean: bool) -> np.ndarray:
-    """The weight of each position of all examples, of which a mean has 1 / length."""
+    """Return the weight of each position of all examples, divided by the length if ``mean`` is set."""
     weight = np.ones(int(lengths.sum()))
     if node_weight is not None:
         weight = np.concatenate(check_node_weight(node_weight, lengths))
@@ -388,7 +391,7 @@ def weights_of_nodes(node_weight: Any, lengths: np.ndarray, mean: bool) -> np.nd
 
 
 def label_counts(Y: Sequence[Any]) -> np.ndarray:
-    """How many labels each sequence has."""
+    """Return the number of labels in each sequence."""
     if isinstance(Y, CodedSequences):
         return np.diff(Y.offsets)
     return np.fromiter(map(len, Y), np.int64, len(Y))

@@ -1,9 +1,9 @@
-"""What a chain scores besides its nodes and transitions: features of edges, and three labels in a row.
+"""Scores of a chain besides nodes and transitions: features of edges, and three labels in a row.
 
     sum_{t > 0} <B[y_{t-1}, y_t], e_t>  +  sum_{t > 1} D[y_{t-2}, y_{t-1}, y_t]
 
-In ``coef_`` after all else: B (K, K, m) ravelled where edges have m features, D (K, K, K) ravelled where the
-chain is of second order.
+These weights come last in ``coef_``: B (K, K, m) ravelled if edges have m features, then D (K, K, K)
+ravelled if the chain is of second order.
 """
 
 from __future__ import annotations
@@ -26,21 +26,24 @@ from maxmargin.data.mapped import Counted, MappedSequences, encoder_in, some_of
 from maxmargin.data.memory import FeatureRows, feature_rows, width_of_table
 from maxmargin.io.fields import MOST_FEATURES, FieldError, count, flag
 
-MOST_EDGE_LABELS = 256  # of an edge's table, and of a kept labelling in the core
-MOST_LABELS_OF_K_BEST = 48  # labels of a chain of second order whose k best are listed: K^4 numbers
+# Limit on labels with features of edges or order=2, whose tables grow with K^2 or K^3. The core
+# checks the same limit (cpp/bindings/edge_chain.cpp).
+MOST_EDGE_LABELS = 256
+# Limit on labels for listing the k best of such a chain: its table has K^4 numbers.
+MOST_LABELS_OF_K_BEST = 48
 
 
 EDGE = "X[{}][1], edge {}".format
 
 
 def count_rows(e: Any) -> int:
-    """Number of edges that features are given for."""
+    """Return the number of edges that have features."""
     return e.shape[0] if hasattr(e, "shape") else len(e)
 
 
 @dataclass(eq=False, repr=False)
 class EdgedSequences(Counted, Sequence[Any]):
-    """What is given for nodes and for edges, where attributes are features already."""
+    """Inputs of nodes and of edges, with attributes already converted to features."""
 
     nodes: Any
     edges: Any
@@ -58,7 +61,7 @@ class EdgedSequences(Counted, Sequence[Any]):
 
 
 def split_edges(X: Any) -> tuple[Any, Any]:
-    """What is given for nodes and for edges, each over examples."""
+    """Split the inputs of examples into inputs of nodes and inputs of edges."""
     if isinstance(X, EdgedSequences):
         return X.nodes, X.edges
     for i, x in enumerate(X):
@@ -71,7 +74,7 @@ def split_edges(X: Any) -> tuple[Any, Any]:
 
 
 def edge_features(edges: Any, known: ChainEdges | None, n_jobs: int = 1) -> Any:
-    """Attributes of edges as features: by the names of a fitted chain, or by their own."""
+    """Convert attributes of edges to features, with the names of a fitted chain or with their own."""
     if known is None:
         return learnt_attributes(edges, True, EDGE, n_jobs)
     return known_attributes(edges, known.encoder, True, EDGE, n_jobs)
@@ -92,10 +95,10 @@ class ChainEdges:
     featured: bool
     triples: bool
     n_features: int = 0
-    encoder: Any = None  # of attributes
+    encoder: Any = None  # encoder of the attributes
 
     def check_labels(self, n_labels: int) -> None:
-        """Refuse more labels than there can be weights for."""
+        """Raise ValueError for more labels than edges can have weights for."""
         if n_labels > MOST_EDGE_LABELS:
             raise ValueError(
                 f"features of edges and order=2 take at most {MOST_EDGE_LABELS} labels, got {n_labels}"
@@ -115,7 +118,7 @@ class ChainEdges:
         self.n_features = width_of_table(edges[first], f"X[{first}][1]", says)
 
     def read(self, edges: Sequence[Any] | None, lengths: np.ndarray) -> FeatureRows | None:
-        """The rows of all edges, as many as there are neighbours."""
+        """Return the rows of all edges; check that each example has one edge fewer than positions."""
         if edges is None:
             return None
         edges = edge_features(edges, self)
@@ -133,15 +136,15 @@ class ChainEdges:
         return feature_rows(edges, self.n_features, None, "X[{}][1]")
 
     def data(self, chain: Any, rows: FeatureRows | None) -> Any:
-        """The chain in the core with its edges."""
+        """Return the data set of the chain with its edges, in the core."""
         return core.EdgeChainData(chain, None if rows is None else rows.core.rows, self.triples)
 
     def size(self, K: int) -> int:
-        """Number of weights."""
+        """Return the number of weights."""
         return K * K * self.n_features + K**3 * self.triples
 
     def joint_feature(self, edges: Any, codes: np.ndarray, K: int) -> list[np.ndarray]:
-        """Sums of edge features per pair of labels, counts of triples."""
+        """Return sums of edge features for each pair of labels, and counts of triples."""
         parts = []
         if self.featured:
             edges = edge_features([edges], self)[0]
@@ -156,7 +159,7 @@ class ChainEdges:
         return parts
 
     def unpack(self, w: np.ndarray, K: int) -> dict[str, np.ndarray]:
-        """Named parts of their weights: edges (K, K, m), triples (K, K, K)."""
+        """Return the named parts of the weights: edges (K, K, m), triples (K, K, K)."""
         pairs, triples = np.split(w, [K * K * self.n_features])
         parts = {"edges": pairs.reshape(K, K, self.n_features)} if self.featured else {}
         return {**parts, "triples": triples.reshape(K, K, K)} if self.triples else parts
@@ -171,7 +174,7 @@ class ChainEdges:
 
     @classmethod
     def from_state(cls, state: dict[str, Any], n_labels: int) -> ChainEdges | None:
-        """Read what a model file says; None: edges have neither."""
+        """Read the edges from a model file; None if edges have neither features nor triples."""
         if "edges" not in state:
             return None
         made = cls(flag(state, "edges"), flag(state, "triples"))

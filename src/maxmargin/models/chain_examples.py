@@ -1,4 +1,4 @@
-"""Sequences in the core: a chain on data."""
+"""Sequences in the core: a chain bound to data."""
 
 from __future__ import annotations
 
@@ -17,34 +17,36 @@ from maxmargin.models.extent import Extent, extent_of_chains
 from maxmargin.models.registry import FACTORS, POTENTIALS, SUMS
 from maxmargin.models.transitions import FREE, TransitionRules, read_fixed
 
-MOST_KEPT = 2**28  # labels of the k best labellings of a sequence
-LONGEST_TABLE = 128  # positions, as in cpp/models/chain.hpp
+# Limit on the labels in all k best labellings of a sequence; more may not fit in memory.
+MOST_KEPT = 2**28
+# longest sequence with a table of inner products; must agree with cpp/models/chain.hpp
+LONGEST_TABLE = 128
 
 
 def table_bytes(lengths: np.ndarray) -> np.ndarray:
-    """What the core's table of inner products of its positions takes for a sequence."""
+    """Return the bytes that the core's table of inner products takes for each sequence."""
     return np.where(lengths <= LONGEST_TABLE, 2 * lengths * (lengths - 1), 0)
 
 
 @dataclass(eq=False, repr=False)
 class ChainExamples(CompiledExamples):
-    """Sequences; some of their transitions may be illegal, and some of their labels fixed."""
+    """Sequences; some of their transitions may be forbidden, and some of their labels fixed."""
 
     rows: FeatureRows
     labels: LabelSet
     chain: Any
     rules: TransitionRules | None
-    data: Any = None  # what the core answers for, where that is more than the chain
+    data: Any = None  # the data set that the core answers for, if it is more than the chain
     between: Any = None  # the rows of the edges, which the core reads
 
     powers: tuple[str, ...] = field(default=(FACTORS, SUMS, POTENTIALS), init=False)
     brackets_sums = True
 
     def __post_init__(self) -> None:
-        # One number for all positions.
+        # A broadcast view stores a single number for all positions.
         self.fixed: np.ndarray = np.broadcast_to(np.int32(FREE), int(self.rows.offsets[-1]))
         if self.rules is not None:
-            # A dual over factors does not know of illegal pairs.
+            # A dual over factors cannot express forbidden pairs.
             self.powers = tuple(p for p in self.powers if p != FACTORS)
         self.take(self.chain if self.data is None else self.data)
 
@@ -68,7 +70,7 @@ class ChainExamples(CompiledExamples):
         return self.split(self.labels.decode(codes))
 
     def split(self, rows: np.ndarray) -> list[np.ndarray]:
-        """What there is of each position, by sequences."""
+        """Split values of all positions by sequence."""
         bounds = self.rows.offsets.tolist()
         return [rows[a:b] for a, b in pairwise(bounds)]
 
@@ -89,7 +91,7 @@ class ChainExamples(CompiledExamples):
         return scores
 
     def check_listed(self) -> None:
-        """Refuse what takes a table of all pairs of pairs of labels, where they are too many."""
+        """Raise ValueError if there are too many labels for a table of all pairs of pairs of labels."""
 
     def margins(self, w: Any, n_jobs: int = 1) -> list[np.ndarray]:
         self.check_listed()
@@ -103,7 +105,7 @@ class ChainExamples(CompiledExamples):
         return even_beliefs(rows, self.labels.classes, self.rows.offsets, temperature)
 
     def legal(self, found: np.ndarray) -> np.ndarray:
-        """What was found of each position; refuses sequences without a legal labelling."""
+        """Return the values of all positions; raise an error if a sequence has no legal labelling."""
         wrong = np.isnan(found) | np.isneginf(found)
         if self.rules is not None and wrong.any():
             i = int(np.searchsorted(self.rows.offsets, np.argmax(wrong), side="right")) - 1
@@ -111,13 +113,13 @@ class ChainExamples(CompiledExamples):
         return found
 
     def best_k(self, w: np.ndarray, i: int, k: int) -> list[tuple[np.ndarray, float]]:
-        """The k best labellings of sequence i with their scores."""
+        """Return the k best labellings of sequence i with their scores."""
         self.check_listed()
         first, last = self.rows.offsets[i : i + 2].tolist()
         length = last - first
         if length == 0:
             return [(self.labels.decode(np.empty(0, np.int32)), 0.0)]
-        k = min(k, len(self.labels) ** min(length, 64))  # no more exist
+        k = min(k, len(self.labels) ** min(length, 64))  # no more labellings exist
         if k * length > MOST_KEPT:
             raise ValueError(
                 f"k must be at most {MOST_KEPT // length} for a sequence of {length} positions, got {k}"
@@ -130,7 +132,7 @@ class ChainExamples(CompiledExamples):
 
 
 class EdgeChainExamples(ChainExamples):
-    """The same, where edges have features or three labels in a row a weight."""
+    """Sequences whose edges have features, or whose triples of labels have weights."""
 
     powers: tuple[str, ...] = (SUMS,)
     brackets_sums = False

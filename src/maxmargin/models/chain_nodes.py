@@ -1,9 +1,9 @@
-"""Which pairs (feature, label) of a chain have a weight: all of them, or those that training has seen.
+"""The pairs (feature, label) of a chain that have a weight: all pairs, or the pairs seen in training.
 
     sum_t <w_{y_t}, x_t>  =  sum_t sum_j x_tj w(j, y_t),     w(j, k) = 0 for a pair (j, k) without a weight
 
-In ``coef_``: all of them as a table (K, d) ravelled; those that were seen feature by feature, with the labels
-of a feature in their order.
+In ``coef_``, all pairs form a table (K, d) ravelled. Observed pairs are ordered feature by feature, and by
+label within a feature.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class ChainNodes:
         self.size: int = self.labels * width if pairs is None else len(pairs)
 
     def select(self, sums: np.ndarray) -> np.ndarray:
-        """Of a table (K, d) what has a weight, in the order of ``coef_``."""
+        """Select the entries of a table (K, d) that have a weight, in the order of ``coef_``."""
         if self.pairs is None:
             return sums.ravel()
         features = np.repeat(np.arange(self.width), np.diff(self.pairs.first))
         return sums[self.pairs.label, features]
 
     def unpack(self, w: np.ndarray, bias: float | None) -> dict[str, Any]:
-        """Named parts of their weights: unary (K, d), a sparse matrix (CSC) if of pairs; bias (K,)."""
+        """Return the parts unary (K, d), a sparse matrix (CSC) if only pairs have weights, and bias (K,)."""
         shape = self.labels, self.width
         parts: dict[str, Any] = {}
         if self.pairs is None:
@@ -65,15 +65,15 @@ class ChainNodes:
         return parts
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The pairs for a model file."""
+        """Return the pairs for a model file."""
         if self.pairs is None:
             return {}
-        counts = np.diff(self.pairs.first).astype(np.uint16)  # no more than there are labels
+        counts = np.diff(self.pairs.first).astype(np.uint16)  # at most the number of labels
         return dict(zip(FILE_ARRAYS, (counts, self.pairs.label), strict=True))
 
 
 def saved_label_pairs(arrays: dict[str, np.ndarray], labels: int) -> Any:
-    """The pairs of a model file, None where it has none; refuses what are not pairs."""
+    """Read the pairs of a model file; None if it has none. Raises an error for invalid pairs."""
     if not any(name in arrays for name in FILE_ARRAYS):
         return None
     counts, own = (table(arrays, name, np.uint16, -1) for name in FILE_ARRAYS)

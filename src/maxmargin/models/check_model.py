@@ -1,4 +1,4 @@
-"""Show the author of a model what is wrong with it."""
+"""Check a user's model and report what is wrong with it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from maxmargin.models.python import PythonExamples, predict_each
 
 
 def check_model(model: Any, X: Any, Y: Any, n_checks: int = 20, random_state: int = 0) -> None:
-    """Try a model on data; raises ``OracleError`` with the first contradiction found.
+    """Check a model on data; raise ``OracleError`` at the first contradiction.
 
-    Checked on up to `n_checks` examples and several random w: shapes, finite features, loss zero at the
-    truth and never negative, determinism, inference and loss-augmented inference never beaten by the
-    truth, by each other, by outputs of other w, or (where ``inference_k_best`` exists) by its list; and
-    the batch oracle equal in score to the single one.
+    Up to `n_checks` examples are checked at several random w. Features must be finite and have the right
+    shape. The loss must be zero at the truth and never negative. Calls with the same arguments must return
+    the same result. The outputs of inference and of loss-augmented inference must not be beaten by the
+    truth, by each other, by outputs of other w, or by the list of ``inference_k_best`` if that exists. The
+    batch oracle must reach the scores of the single oracle.
     """
     check_protocol(model)
     if getattr(model, "joint", False):
@@ -38,7 +39,7 @@ def check_model(model: Any, X: Any, Y: Any, n_checks: int = 20, random_state: in
 
 
 def check_example(examples: PythonExamples, i: int, weights: list[np.ndarray]) -> None:
-    """All checks of one example."""
+    """Run all checks of one example."""
     model, x, y = examples.model, examples.X[i], examples.Y[i]  # type: ignore[index]
     outputs = [y]
     for w in weights:
@@ -60,13 +61,13 @@ def check_example(examples: PythonExamples, i: int, weights: list[np.ndarray]) -
 
 
 def ask_singly(model: Any, x: Any, y: Any, w: np.ndarray) -> Any:
-    """The loss-augmented output of one example, by the method for one."""
+    """Return the loss-augmented output of one example, from the method for single examples."""
     with lent(w, "loss_augmented_inference") as seen:
         return model.loss_augmented_inference(x, y, seen)
 
 
 def check_best(i: int, name: str, scores: np.ndarray, own: int, exact: bool) -> None:
-    """The output that a method returned must not be beaten by any that we know."""
+    """Raise OracleError if a known output beats the output that a method returned."""
     lead = float(scores.max() - scores[own])
     if exact and lead > 1e-8 * (1 + float(np.abs(scores).max())):
         raise OracleError(
@@ -77,7 +78,7 @@ def check_best(i: int, name: str, scores: np.ndarray, own: int, exact: bool) -> 
 
 
 def check_k_best(examples: PythonExamples, i: int, w: np.ndarray, best: float) -> None:
-    """The k-best list must be sorted, true to its scores, and start with the best."""
+    """Check that the k-best list is sorted, has the right scores, and starts with the best output."""
     with lent(w, "inference_k_best") as seen:
         listed = examples.model.inference_k_best(examples.X[i], seen, 3)
     scores = [float(s) for _, s in listed]
@@ -96,7 +97,7 @@ def check_k_best(examples: PythonExamples, i: int, w: np.ndarray, best: float) -
 
 
 def check_batch(examples: PythonExamples, chosen: list[int], weights: list[np.ndarray]) -> None:
-    """The batch oracle must score as well as the single one."""
+    """Check that the batch oracle reaches the scores of the single oracle."""
     model, X, Y = examples.model, examples.X, examples.Y
     if isinstance(model, Model) or not hasattr(model, "batch_loss_augmented_inference"):
         return

@@ -1,13 +1,13 @@
-"""What a model must keep to: its argmax in training, and w, which it may only read.
+"""Checks of a user's model during training: its argmax must be correct, and it must not change w.
 
-A trial of an argmax: what one of the model's methods finds, another must not have missed.
+The trial of an argmax compares outputs that several methods found. No output may beat the oracle's:
 
     max_y Delta(y) + <w, psi(y)>  >=  Delta(y') + <w, psi(y')>             margin rescaling
     max_y Delta(y) (1 + <w, psi(y)>)  >=  Delta(y') (1 + <w, psi(y')>)     slack rescaling
 
-for every output y', so for that of ``inference`` too. An oracle that answers with the true output, or with
-the least where the largest is asked for, breaks this at almost every w. Without the trial it would end
-training at once: no slack, w = 0, a gap of 0.
+for every output y', including the output of ``inference``. A wrong oracle may return the true output, or
+the minimum instead of the maximum; it breaks this rule at almost every w. Without the trial it would end
+training at once, with no slack, w = 0 and a gap of 0.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from maxmargin.models.planes import Vector
     from maxmargin.models.python import PythonExamples
 
-NOISE = 1e-6  # relative: scores of two outputs that differ by less are equal
-FIRST = 5  # examples tried before training
-COMPARED_AT_END = 10  # examples whose slack is compared with inference when training ends
-SCALES = (0.0, 0.1, 10.0)  # of the scores at the w that are tried, in units of the loss
+# relative difference below which two scores count as equal; a larger value hides wrong oracles
+NOISE = 1e-6
+FIRST = 5  # number of examples tried before training
+COMPARED_AT_END = 10  # number of examples whose slack is compared with inference when training ends
+SCALES = (0.0, 0.1, 10.0)  # scales of the scores at the trial weights, in units of the loss
 
 
 class OracleError(ValueError):
@@ -35,7 +36,7 @@ class OracleError(ValueError):
 
 
 def beaten(example: int, lead: float) -> OracleError:
-    """The error for an oracle that missed a known output."""
+    """Return the error for an oracle that missed a known output."""
     return OracleError(
         f"loss_augmented_inference of example {example} returned an output worse, by {lead:.3g}, than a "
         "known one (the true one, or one it returned before); if it is approximate, set exact = False "
@@ -44,17 +45,17 @@ def beaten(example: int, lead: float) -> OracleError:
 
 
 def no_cost(label: Any) -> ValueError:
-    """The error for a true label without a row in the cost matrix."""
+    """Return the error for a true label without a row in the cost matrix."""
     return ValueError(
         f"the label {short(label)} is not among the classes of the model: it has no cost"
     )
 
 
-# w, lent to methods of a user's model
+# w, passed to methods of a user's model
 
 
 def read_only(w: np.ndarray) -> np.ndarray:
-    """A view of w; writing into it is NumPy's error."""
+    """Return a read-only view of w; NumPy raises ValueError on writing."""
     view = np.asarray(w).view()
     view.flags.writeable = False
     return view
@@ -62,7 +63,7 @@ def read_only(w: np.ndarray) -> np.ndarray:
 
 @contextmanager
 def lent(w: np.ndarray, method: str) -> Iterator[np.ndarray]:
-    """w for one method of a user's model; an attempt to change it is reported with the method's name."""
+    """Give w to one method of a user's model; report an attempt to change it with the method's name."""
     try:
         yield read_only(w)
     except ValueError as error:
@@ -78,18 +79,18 @@ def lent(w: np.ndarray, method: str) -> Iterator[np.ndarray]:
 
 
 def spread_numbers(n: int, most: int) -> list[int]:
-    """Numbers of examples from all over the data."""
+    """Return at most ``most`` numbers of examples, spread evenly over the data."""
     return np.unique(np.linspace(0, n - 1, min(n, most)).astype(int)).tolist()
 
 
 def value(plane: tuple[float, Vector], w: np.ndarray) -> float:
-    """Offset + <w, vector> of an output: at most the slack."""
+    """Return offset + <w, vector> of an output; it is at most the slack."""
     offset, (index, values) = plane
     return offset + float(w[index] @ values)
 
 
 def check_not_beaten(examples: PythonExamples, i: int, known: float, found: float) -> None:
-    """Refuse an argmax that found less than what is known of example i."""
+    """Raise OracleError if an argmax found less than a known value of example i."""
     if known <= found + NOISE * (1 + abs(known)):
         return
     slack = examples.formulation.rescaling == "slack"
@@ -104,9 +105,9 @@ def check_not_beaten(examples: PythonExamples, i: int, known: float, found: floa
 
 
 def try_argmax(examples: PythonExamples) -> int:
-    """Compare the oracle's answers at w = 0, a small and a large w with inference and each other.
+    """Compare the oracle's answers at w = 0, a small and a large w with inference and with each other.
 
-    Returns how many answers were asked for. w is not negative: some argmaxes ask for that.
+    Returns the number of oracle calls. w is non-negative, because some argmaxes require that.
     """
     chosen = spread_numbers(examples.n, FIRST)
     direction = np.abs(np.random.default_rng(0).standard_normal(examples.dimension))
@@ -134,6 +135,6 @@ def check_ceilings(examples: PythonExamples, w: np.ndarray, ceilings: np.ndarray
 def inferred_planes(
     examples: PythonExamples, chosen: list[int], w: np.ndarray
 ) -> list[tuple[float, Vector]]:
-    """The planes of what the model predicts at w for some examples."""
+    """Return the planes of the model's predictions at w for some examples."""
     outputs = examples.inferred(chosen, w)
     return [examples.plane(i, output) for i, output in zip(chosen, outputs, strict=True)]

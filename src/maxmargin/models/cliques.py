@@ -1,15 +1,15 @@
-"""Factors over several nodes: which weights they have, and how they become nodes and edges.
+"""Factors over several nodes: their weights, and their conversion to nodes and edges.
 
-A factor over m nodes is a node of its own, without features or loss, whose label is the state of the factor.
-Edges to its members allow a state the labels that belong to it, and no others. So whatever is done for nodes
-and edges (argmax, relaxation, certificates) is done for such factors, and the linear relaxation is that of
-the factors themselves: given the state, the labels of the members are free of each other.
+A factor over m nodes becomes a node of its own, without features or loss. The label of this node is the state
+of the factor. Edges to its members allow each state only the labels that belong to it. So the argmax, the
+relaxation and the certificates for nodes and edges also serve for such factors. The linear relaxation equals
+that of the factors themselves: given the state, the labels of the members are independent of each other.
 
     "full"       a state and a weight for each labelling of the members     K_1 ... K_m states
     "diagonal"   K weights, one for each label that all members have
-    "potts"      one weight, where all members have the same label
+    "potts"      one weight, used if all members have the same label
 
-The last two need m K states in place of K^m, one for every labelling:
+The last two kinds need only m K states instead of K^m; each labelling has one of these states:
 
     (k)       all members have label k                          number k, with a weight
     (i, k)    the first i have it, the next one has not         number i K + k, 0 < i < m
@@ -29,14 +29,14 @@ from maxmargin.io.fields import FieldError, entries_of, field_of, is_whole_in, l
 from maxmargin.io.quoting import short
 
 CLIQUE_KINDS = ("full", "diagonal", "potts")
-ONE_CLIQUE = "clique"  # the name of the factors where none are given
+ONE_CLIQUE = "clique"  # the default name of factors
 MOST_STATES = 2**16 - 1
-NEVER_TOGETHER = -2  # the column of labels that are never together: no score, no output
+NEVER_TOGETHER = -2  # the column of a pair of labels that no output has together; it has no score
 
 
 @dataclass(frozen=True)
 class Cliques:
-    """Factors of one name: the types of their members in order, how many labels these have, and the kind."""
+    """Factors of one name: the types of their members, the numbers of labels of these, and the kind."""
 
     name: Hashable
     types: tuple[int, ...]
@@ -45,12 +45,12 @@ class Cliques:
 
     @property
     def n_states(self) -> int:
-        """How many states a factor has."""
+        """The number of states of a factor."""
         return int(np.prod(self.sizes)) if self.kind == "full" else len(self.sizes) * self.sizes[0]
 
     @property
     def columns(self) -> np.ndarray:
-        """The weight of each state; -1: none."""
+        """The weight of each state; -1 for a state without a weight."""
         if self.kind == "full":
             return np.arange(self.n_states, dtype=np.int32)
         columns = np.full(self.n_states, -1, dtype=np.int32)
@@ -60,32 +60,32 @@ class Cliques:
 
     @property
     def n_weights(self) -> int:
-        """How many weights the factors share."""
+        """The number of weights that the factors share."""
         return int(self.columns.max()) + 1
 
     def allowed(self, member: int) -> np.ndarray:
-        """Which labels of a member belong to each state, (states, labels)."""
+        """Return which labels of a member belong to each state, (states, labels)."""
         if self.kind == "full":
             labels = np.indices(self.sizes).reshape(len(self.sizes), -1)[member]
             return labels[:, None] == np.arange(self.sizes[member])
         m, K = len(self.sizes), self.sizes[0]
         same = np.eye(K, dtype=bool)
-        rows = [same]  # of the states (k), then (i, k)
+        rows = [same]  # first the states (k), then the states (i, k)
         for i in range(1, m):
             rows.append(same if member < i else ~same if member == i else np.ones((K, K), bool))
         return np.concatenate(rows)
 
     def states(self, labels: np.ndarray) -> np.ndarray:
-        """The state of each labelling, (n, m) codes."""
+        """Return the state of each labelling, given codes (n, m)."""
         if self.kind == "full":
             return np.ravel_multi_index(tuple(labels.T), self.sizes).astype(np.int32)
         differs = labels != labels[:, :1]
-        first = np.where(differs.any(axis=1), differs.argmax(axis=1), 0)  # 0: none differs
+        first = np.where(differs.any(axis=1), differs.argmax(axis=1), 0)  # 0 if none differs
         return (first * self.sizes[0] + labels[:, 0]).astype(np.int32)
 
 
 def read_cliques(given: Any, n: int, i: int) -> dict[Hashable, np.ndarray]:
-    """The factors over several nodes of an example: for each name the members, (F, m)."""
+    """Return the factors over several nodes of an example: for each name the members, (F, m)."""
     if given is None:
         return {}
     named = given.items() if isinstance(given, Mapping) else [(ONE_CLIQUE, given)]
@@ -119,7 +119,7 @@ def learn_cliques(
     kinds: Any,
     names: list[Any],
 ) -> list[Cliques]:
-    """The names that occur, sorted, with the types of their members."""
+    """Return the factors of each name that occurs, sorted by name, with the types of their members."""
     seen: dict[Hashable, tuple[int, ...]] = {}
     for i, (item, own) in enumerate(zip(items, types, strict=True)):
         for name, members in item.cliques.items():
@@ -138,7 +138,7 @@ def learn_cliques(
 
 
 def kind_of_weights(kinds: Any, name: Hashable) -> str:
-    """The kind of the weights of factors of a name, as the parameter says."""
+    """Return the kind of the weights of factors of a name, from the parameter ``cliques``."""
     kind = kinds.get(name) if isinstance(kinds, Mapping) else kinds
     if not isinstance(kind, str) or kind not in CLIQUE_KINDS:
         raise ValueError(
@@ -150,7 +150,10 @@ def kind_of_weights(kinds: Any, name: Hashable) -> str:
 def made_cliques(
     name: Hashable, types: tuple[int, ...], sets: list[LabelSet], kind: str
 ) -> Cliques:
-    """Factors of a name; refuses different labels where labels are compared, and too many states."""
+    """Make the factors of a name.
+
+    Raises ValueError for too many states, or if labels are compared but members have different labels.
+    """
     classes = [sets[t].classes.tolist() for t in types]
     if kind != "full" and any(own != classes[0] for own in classes):
         raise ValueError(
@@ -162,7 +165,7 @@ def made_cliques(
 
 
 def check_states(made: Cliques) -> None:
-    """Refuse more states than there can be."""
+    """Raise ValueError for more states than the limit."""
     states = float(np.prod([float(size) for size in made.sizes]))
     if made.kind == "full" and states > MOST_STATES:
         raise ValueError(
@@ -172,7 +175,7 @@ def check_states(made: Cliques) -> None:
 
 
 def saved_cliques(state: dict[str, Any], sets: list[LabelSet]) -> list[Cliques]:
-    """The same from a file; files of models without such factors have none."""
+    """Read the factors from a model file; files of models without such factors have none."""
     if "cliques" not in state:
         return []
     names = LabelSet.from_state(entries_of(field_of(state, "clique_names"), "clique_names"))
@@ -189,7 +192,7 @@ def saved_cliques(state: dict[str, Any], sets: list[LabelSet]) -> list[Cliques]:
 
 
 def clique_state(cliques: list[Cliques]) -> dict[str, Any]:
-    """What of them goes into a file."""
+    """Return the entries of a model file for the factors."""
     if not cliques:
         return {}
     names = LabelSet([own.name for own in cliques])

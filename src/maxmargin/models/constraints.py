@@ -2,8 +2,8 @@
 
     svm.predict(X, constraints=[AtMost(2, "person"), Forbidden("sky", "road")])
 
-A constraint names nodes (by number; by label for ``MultiLabel``) and labels as the model knows them.
-The best output that keeps all of them is found exactly, by an integer program.
+A constraint refers to nodes by number (for ``MultiLabel`` by label), and to labels as the model knows
+them. An integer program finds the best output that satisfies all constraints, exactly.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from maxmargin.models.milp import Linear
 
 
 class Graph(ABC):
-    """What a constraint sees of an example."""
+    """The view of an example that constraints use."""
 
     n_nodes: int
-    edges: np.ndarray  # (E, 2), as they were given
+    edges: np.ndarray  # (E, 2), in the order given
 
     @abstractmethod
     def code(self, node: int, label: Hashable) -> int | None:
-        """The code of a label of a node; None where the node does not have it."""
+        """Return the code of a label at a node; None if the node cannot have the label."""
 
     def node(self, name: Any) -> int:
-        """The number of a node; refuses what is not one."""
+        """Return the number of a node; raise ValueError if there is no such node."""
         if not is_whole(name, 0) or name >= self.n_nodes:
             raise ValueError(f"constraints: there is no node {short(name)} among {self.n_nodes}")
         return int(name)
 
     def known(self, node: int, label: Hashable) -> int:
-        """The code of a label that the node must have."""
+        """Return the code of a label at a node; raise ValueError if the node cannot have it."""
         found = self.code(node, label)
         if found is None:
             raise ValueError(f"constraints: node {node} has no label {short(label)}")
         return found
 
     def holders(self, label: Hashable, nodes: Any) -> list[tuple[int, int]]:
-        """Nodes, all or some, that may take a label, with its code there."""
+        """Return the nodes (all or some) that may take a label, with its code at each."""
         if nodes is not None:
             return [(v, self.known(v, label)) for v in dict.fromkeys(map(self.node, nodes))]
         pairs = [(v, self.code(v, label)) for v in range(self.n_nodes)]
@@ -55,16 +55,16 @@ class Graph(ABC):
 
 
 class Constraint(ABC):
-    """Something that a predicted output must keep."""
+    """A condition that a predicted output must satisfy."""
 
     @abstractmethod
     def rows(self, graph: Graph) -> list[Linear]:
-        """The constraint as bounds on sums of indicators of labels."""
+        """Return the constraint as bounds on sums of label indicators."""
 
 
 @dataclass(frozen=True)
 class Fixed(Constraint):
-    """Labels of some nodes: a mapping from node to label."""
+    """Fixed labels of some nodes: a mapping from node to label."""
 
     labels: Mapping[Any, Hashable]
 
@@ -77,7 +77,7 @@ class Fixed(Constraint):
 class Forbidden(Constraint):
     """No edge from ``first`` to ``second``: labels of its two ends, in the order of the edge.
 
-    ``pairs``: the pairs of nodes meant, which need no edge between them; None: every edge.
+    ``pairs`` are the pairs of nodes that the constraint applies to; they need no edge. None: every edge.
     """
 
     first: Hashable
@@ -94,7 +94,7 @@ class Forbidden(Constraint):
                 found.append(Linear([(a, p), (b, q)], 0.0, 1.0))
         if not found:
             for label in (self.first, self.second):
-                graph.holders(label, None)  # refuses unknown ones
+                graph.holders(label, None)  # raises ValueError for unknown labels
         return found
 
 
@@ -124,7 +124,7 @@ class AtLeast(Constraint):
 
 
 def of_each(constraints: Any, n: int) -> list[list[Constraint]]:
-    """Constraints of every example: the same list for all, or a list for each."""
+    """Return the constraints of every example, given one list for all or a list for each."""
     if isinstance(constraints, Constraint):
         constraints = [constraints]
     given = list(constraints)

@@ -1,15 +1,15 @@
-"""A model bound to data, in one formulation: all that a problem asks of it.
+"""A model bound to data, in one formulation: the interface that a problem uses.
 
-``model.bind(X, Y)`` hands the data over; ``under(formulation)`` says once what a slack is, and refuses what
-the model cannot answer. From then on
+``model.bind(X, Y)`` hands the data over. ``under(formulation)`` fixes the definition of a slack and
+rejects a formulation that the model cannot solve. From then on
 
     xi_i(w) = max_y s_i(y)  or  sum_y max(0, s_i(y))  or  log sum_y exp(s_i(y))
     s_i(y)  = offset + <w, vector>
 
-with the offset and the vector of an output as ``maxmargin.formulation`` has them. A plane of the last is made
-by a distribution a over the outputs, xi_i(w) >= H(a) + E_a s_i(y): such outputs are numbers, the weights
-(double precision) at which all examples have theirs, p(y) ~ exp(s_i(y)), or the potentials (single) of each
-example.
+with the offset and the vector of an output from ``maxmargin.formulation``. In the third case a
+distribution a over the outputs makes a plane, xi_i(w) >= H(a) + E_a s_i(y). Such a distribution is stored
+as numbers: either the weights (float64) that give p(y) ~ exp(s_i(y)) for all examples, or the
+potentials (float32) of each example.
 """
 
 from __future__ import annotations
@@ -35,46 +35,47 @@ NO_SUMS = (
     "FactorGraph and MultiLabel whose graphs are forests"
 )
 NO_DRAWS = "outputs are drawn where all can be summed over: not on graphs with cycles"
-WORK = 20_000_000  # steps of such a bracket, about
+# Work limit, in steps, of bracketing a summed hinge; a smaller limit leaves wider brackets.
+WORK = 20_000_000
 
 
 class Predictions(ABC):
-    """Answers at weights w for every example; what a model has no answer for is refused in words."""
+    """Predictions and related values at weights w; a method raises ValueError if the model has no answer."""
 
     @abstractmethod
     def predict(self, w: Any, n_jobs: int = 1) -> Any:
-        """argmax_y <w, Psi(x_i, y)> for every example; w as it is, or what ``ready`` made of it."""
+        """Return argmax_y <w, Psi(x_i, y)> for every example; w is an array or a result of ``ready``."""
 
     def glance(self, w: np.ndarray, n: int) -> Any:
-        """The same of the first n examples; None where that takes as long as all of them."""
+        """Predict the first n examples only; None if that takes as long as predicting all of them."""
         return None
 
     def least_constant_loss(self, mass: np.ndarray) -> float:
-        """The least sum of mass_i Delta_i where one label alone is predicted; 0 where it is not known."""
+        """The least sum of mass_i Delta_i of a constant prediction of one label; 0 if unknown."""
         return 0.0
 
     def ready(self, w: np.ndarray) -> Any:
-        """w made ready for many predictions, on any data of the model: their cost then follows the data."""
+        """Prepare w for many predictions on any data; the cost of each then depends on its data only."""
         return w
 
     def decide(self, w: Any, n_jobs: int = 1) -> np.ndarray:
-        """<w, Psi(x_i, y)> of the prediction of every example."""
+        """Return <w, Psi(x_i, y)> of the predicted output of every example."""
         raise ValueError("decision_function: this model has no score of the single examples of X")
 
     def margins(self, w: Any, n_jobs: int = 1) -> Any:
-        """For each node of every example the best score less the best one with another label there."""
+        """Return, for each node, the best score minus the best score with another label at that node."""
         raise ValueError(f"predict_margins: {NO_BELIEFS}")
 
     def beliefs(self, w: Any, temperature: float, n_jobs: int = 1) -> Beliefs:
-        """What each label of each node is worth, at a temperature."""
+        """Return the belief in each label of each node, at a temperature."""
         raise ValueError(f"predict_marginals: {NO_BELIEFS}")
 
     def true_codes(self) -> np.ndarray:
-        """The code of the true label of every node."""
+        """Return the code of the true label of every node."""
         raise ValueError(f"Y: {NO_BELIEFS}")
 
     def around(self, fixed: Any) -> Any:
-        """The same examples, for predictions that have these labels where they are given."""
+        """Return the same examples with these labels fixed in all predictions."""
         raise ValueError(
             "fixed: this model takes no fixed labels; Chain does, with a kernel or without"
         )
@@ -82,10 +83,10 @@ class Predictions(ABC):
 
 @dataclass(frozen=True)
 class ExplicitConstraints:
-    """All constraints of all examples, written down: what needs no oracle.
+    """All constraints of all examples, listed explicitly: a solver needs no oracle.
 
-    ``core`` are the data that they are. ``scale`` is the size of a loss where single precision is worth
-    having.
+    ``core`` is the compiled data set that defines them. ``scale`` is the largest loss, if single
+    precision is worthwhile.
     """
 
     core: Any
@@ -93,40 +94,43 @@ class ExplicitConstraints:
 
 
 class Examples(Predictions):
-    """A model on data, as a problem asks it; what is asked after training is in ``Predictions``.
+    """A model on data as a problem sees it; methods for use after training are in ``Predictions``.
 
-    Ensures: ``slacks`` and ``combine`` follow the definition in double precision; solvers
-    never look inside an output: they keep it and hand it back in ``combine``.
+    Ensures: ``slacks`` and ``combine`` follow the definition in double precision. Solvers never look inside
+    an output: they store it and pass it to ``combine``.
     """
 
     n: int
     dimension: int
     formulation: Formulation = Formulation()
     argmax_exact: bool = True  # the argmax is always the best output
-    exact: bool = True  # ``slacks`` finds every slack; a sum needs all outputs, not the best one
-    # ``slacks`` has proven ceilings; those of a sum may be infinite where it is too large to bracket.
+    # ``slacks`` finds every slack; a summed hinge needs all outputs, not only the best one
+    exact: bool = True
+    # ``slacks`` returns proven upper bounds. The bound of a summed hinge is infinite if the sum is
+    # too large to bracket.
     bounded: bool = True
-    # The argmax tries every output, which costs no more than a few of them.
+    # The argmax tries every output, so that all outputs cost hardly more than one.
     enumerates: bool = False
-    kernelised: bool = False  # a step changes all of w: in double precision and by one thread
-    unweighted: str = ""  # why examples have no weights of their own, where they have none
-    primal_alone: str = ""  # why multipliers mean nothing on these data, where they do not
-    # Planes are made in Python, and an argmax there is held against what is known.
+    # a step changes all of w, so it runs in double precision and in one thread
+    kernelised: bool = False
+    unweighted: str = ""  # the reason if examples cannot have weights of their own
+    primal_alone: str = ""  # the reason if multipliers have no meaning on these data
+    # Planes are made in Python; the result of each argmax is compared with known outputs.
     checked: bool = False
-    # What kept planes depend on besides the model, where they are not rebuilt from outputs.
+    # Checksum of the data that cached planes depend on, if planes are not rebuilt from outputs.
     fingerprint: str = ""
-    core: Any = None  # the compiled data set, where there is one
-    walks: bool = False  # ``slacks_and_plane`` reads the data once for both
-    # M v, where <u, M v> is the inner product of weights: v itself unless there is a kernel
+    core: Any = None  # the compiled data set, if there is one
+    walks: bool = False  # ``slacks_and_plane`` computes both in one pass over the data
+    # Maps v to M v, where <u, M v> is the inner product of weights; the identity without a kernel.
     metric: Any = staticmethod(np.asarray)
-    powers: tuple[str, ...] = ()  # that some solvers need: see ``models.registry``
-    # What true outputs with unknown labels are worth, all completions together: ``models.soft_truth``.
+    powers: tuple[str, ...] = ()  # optional powers that some solvers need: see ``models.registry``
+    # The value of true outputs with unknown labels, summed over completions: ``models.soft_truth``.
     soft_truth: Any = None
-    # All constraints, where they are few enough to be written down (margin rescaling).
+    # All constraints, if there are few enough to list them (margin rescaling).
     explicit: ExplicitConstraints | None = None
 
     def under(self, formulation: Formulation) -> Any:
-        """The same examples in this formulation; refuses one that they have no answers for."""
+        """Return the same examples in this formulation; reject one that the model cannot solve."""
         if formulation == self.formulation:
             return self
         if formulation.soft and not self.sums_all:
@@ -138,17 +142,17 @@ class Examples(Predictions):
 
     @property
     def sums_all(self) -> bool:
-        """Whether sums over all outputs of an example are found, as a soft formulation needs them."""
+        """Whether the model can sum over all outputs of an example, as a soft formulation requires."""
         return False
 
     @property
     def summed(self) -> bool:
-        """Whether a slack is the sum over all violating outputs."""
+        """Whether a slack is a sum over all violating outputs."""
         return self.formulation.hinge == "sum"
 
     @abstractmethod
     def rebind(self) -> None:
-        """Make ready what depends on the formulation: what is exact, what is bounded."""
+        """Recompute the attributes that depend on the formulation, such as ``exact`` and ``bounded``."""
 
     # answers
 
@@ -156,45 +160,48 @@ class Examples(Predictions):
     def slacks(
         self, w: np.ndarray, n_jobs: int = 1, leeway: float = 0.0
     ) -> tuple[np.ndarray, np.ndarray]:
-        """xi_i(w) of every example as far as it was found, and what it cannot exceed.
+        """Return the largest lower bound found on every xi_i(w), and an upper bound.
 
-        ``leeway``: by how much these may differ, on average, where a search would go on to close it.
+        ``leeway`` is the mean difference of the two at which a search for tighter bounds stops.
         """
 
     @abstractmethod
     def worst(self, w: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, Any]:
-        """max_y s_i(y) of every example, and the outputs that attain it."""
+        """Return max_y s_i(y) of every example, and the outputs that attain it."""
 
     @abstractmethod
     def combine(
         self, blocks: np.ndarray, multipliers: np.ndarray, outputs: Any, n_jobs: int = 1
     ) -> tuple[float, np.ndarray]:
-        """Sums of the offsets and of the vectors of the planes of kept outputs, with multipliers."""
+        """Return the weighted sums of the offsets and of the vectors of cached outputs' planes."""
 
     def select(self, blocks: np.ndarray, outputs: Any, columns: np.ndarray) -> np.ndarray:
-        """Some weights of the vectors of kept outputs: a row for each."""
+        """Return some columns of the vectors of cached outputs, one row for each output."""
         raise NotImplementedError
 
     @abstractmethod
     def cache(self, capacity: int) -> Any:
-        """The last outputs of each example: ``add`` takes one of each, ``best`` finds the worst kept ones."""
+        """Make a cache of the last outputs of each example.
+
+        Its ``add`` takes one output for each example, its ``best`` finds the worst cached outputs.
+        """
 
     def worst_kept(self, cache: Any, w: np.ndarray, n_jobs: int = 1) -> tuple[np.ndarray, Any]:
-        """As ``worst``, of the outputs that a cache has."""
+        """Do as ``worst`` does, over the outputs in a cache."""
         return cache.best(w, n_jobs)
 
-    # powers and properties of some
+    # optional powers and properties
 
     def extent(self) -> Extent:
-        """How large scores can be, for a bound on rounding."""
+        """Bound the size of scores, for a bound on rounding errors."""
         raise NotImplementedError
 
     def output_sizes(self, blocks: np.ndarray) -> np.ndarray:
-        """How many entries of ``Support.outputs`` an output of each of these blocks takes."""
+        """Return the number of entries of ``Support.outputs`` that an output of each block takes."""
         return np.ones(len(blocks), dtype=np.int64)
 
     def distinct(self, blocks: np.ndarray, outputs: Any) -> bool:
-        """Whether no output of a block appears twice."""
+        """Whether all outputs of each block are different."""
         sizes, labels = self.output_sizes(blocks), np.ascontiguousarray(outputs)
         if (sizes == 1).all():
             pairs = blocks * (int(labels.max(initial=0)) + 1) + labels
@@ -204,22 +211,22 @@ class Examples(Predictions):
         return len({(i, labels[a:b].tobytes()) for i, a, b in places}) == len(blocks)
 
     def table_bytes(self) -> int:
-        """What the core's tables of inner products take, where it builds some."""
+        """The memory, in bytes, of the core's tables of inner products; 0 without tables."""
         return 0
 
 
 class CompiledExamples(Examples):
-    """A built-in model on data, answered by the core."""
+    """A built-in model on data; the core computes the answers."""
 
     n: int
     dimension: int
 
-    answers: Any  # the core's exact answers in this formulation
+    answers: Any  # computes exact answers in this formulation, in the core
     labels: LabelSet
-    brackets_sums: bool = False  # a sum over outputs that are too many to list has a ceiling
+    brackets_sums: bool = False  # a sum over too many outputs to list has an upper bound
 
     def take(self, data: Any) -> None:
-        """Answer for these data, which the core has now."""
+        """Use these data, which the core holds now."""
         self.core = data
         self.rebind()
         self.n, self.dimension = self.answers.blocks, self.answers.dimension
@@ -238,15 +245,18 @@ class CompiledExamples(Examples):
         return self.answers.sums_all and not self.kernelised
 
     def log_sums(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
-        """log sum_y exp(s_i(y)) of every example."""
+        """Return log sum_y exp(s_i(y)) of every example."""
         return self.answers.log_sums(w, n_jobs, float(self.formulation.augmented))
 
     def tilt(self, w: np.ndarray, mass: np.ndarray, n_jobs: int = 1) -> tuple[float, np.ndarray]:
-        """sum_i mass_i xi_i(w) of a soft formulation, and its gradient."""
+        """Return sum_i mass_i xi_i(w) of a soft formulation, and its gradient."""
         return self.answers.tilt(w, mass, n_jobs, float(self.formulation.augmented))
 
     def draw(self, w: np.ndarray, n: int, seed: int, n_jobs: int = 1) -> list[Any]:
-        """n outputs of every example, drawn from p(y) ~ exp(<w, Psi(x_i, y)>): a list of n draws of all."""
+        """Draw n outputs of every example from p(y) ~ exp(<w, Psi(x_i, y)>).
+
+        Returns a list of n draws; each draw has one output for every example.
+        """
         if not self.answers.draws:
             raise ValueError(f"sample: {NO_DRAWS}")
         codes = self.answers.draw(w, n, seed, n_jobs)
@@ -256,7 +266,7 @@ class CompiledExamples(Examples):
         return [self.decode(codes[places + k * np.repeat(sizes, sizes)]) for k in range(n)]
 
     def all_sizes(self) -> np.ndarray:
-        """How many labels an output of each example has."""
+        """Return the number of labels in an output of each example."""
         return self.output_sizes(np.arange(self.n))
 
     def slacks(
@@ -286,7 +296,7 @@ class CompiledExamples(Examples):
         return self.answers.combine(blocks, multipliers, labels, n_jobs)
 
     def mixture(self, mass: np.ndarray, given: np.ndarray, n_jobs: int) -> tuple[float, np.ndarray]:
-        """The same of distributions, which weights or potentials give."""
+        """Do as ``combine`` does, for distributions that weights or potentials define."""
         if given.dtype == np.float32:
             return self.answers.mixture(given, mass, n_jobs, self.formulation.augmented)
         risk, vector = self.tilt(given, mass, n_jobs)  # E_p s = log Z - H
@@ -301,15 +311,15 @@ class CompiledExamples(Examples):
         return self.core.cache(self.formulation.rescaling, capacity)
 
     def knows(self, outputs: np.ndarray, blocks: np.ndarray) -> bool:
-        """Whether outputs of these blocks that were kept before hold this model's labels only."""
+        """Whether cached outputs of these blocks contain only labels of this model."""
         return self.answers.knows(blocks, np.ascontiguousarray(outputs, dtype=np.int32))
 
     def decode(self, codes: np.ndarray) -> Any:
-        """Outputs of all examples, as the user knows them, from the numbers of the core."""
+        """Convert the core's codes of all examples to outputs with the user's labels."""
         raise NotImplementedError
 
     def decode_nodes(self, codes: np.ndarray) -> Any:
-        """The same from the codes of labels that the user knows, where the core has others too."""
+        """Do as ``decode`` does, but from codes of the user's labels, if the core also has other codes."""
         return self.decode(codes)
 
     def predict(self, w: Any, n_jobs: int = 1) -> Any:
@@ -319,7 +329,7 @@ class CompiledExamples(Examples):
         return self.answers.pack(w)
 
     def packed(self, w: Any) -> Any:
-        """w as the core's answers take it, if it is not that already."""
+        """Convert w to the form that the core's answers take, unless it already has that form."""
         return self.answers.pack(w) if isinstance(w, np.ndarray) else w
 
     def decide(self, w: Any, n_jobs: int = 1) -> np.ndarray:
@@ -330,5 +340,5 @@ class CompiledExamples(Examples):
         return self.answers.truth()
 
     def augmented(self, w: np.ndarray) -> Any:
-        """The loss-augmented argmax of every example."""
+        """Return the loss-augmented argmax of every example."""
         return self.decode(self.worst(w)[1])

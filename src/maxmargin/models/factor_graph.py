@@ -1,23 +1,23 @@
-"""FactorGraph: a label for each node of a graph, scored by nodes and by edges.
+"""FactorGraph: a label for each node of a graph; nodes and edges have scores.
 
     <w, Psi(x, y)> = sum_v <w_{y_v}, x_v> + sum_{e = (a, b)} <A_{y_a, y_b}, x_e> + sum_f B_{y_f}
                      (x_e = 1 without features; f: factors over several nodes)
     Delta(y, y')   = sum_v weight_v cost[y_v, y'_v]
 
-Nodes may be of several types, each with its own labels, features and weights; edges then have weights for
+Nodes may have several types, each with its own labels, features and weights. Edges then have weights for
 each pair of types.
 
-``coef_``: for each type of nodes, in the order of ``types_``, unary weights (K, d) ravelled (d + 1 with a
-bias); then for each pair of types that edges join, in the order of ``pairs_``, pairwise weights (P, d_e)
-ravelled, or (P,) without features of edges. P counts the weights of the kind ``pairwise``:
+``coef_`` starts with the unary weights of each type of nodes, in the order of ``types_``: (K, d) ravelled
+(d + 1 with a bias). The pairwise weights follow, for each pair of types that edges join, in the order of
+``pairs_``: (P, d_e) ravelled, or (P,) without features of edges. The parameter ``pairwise`` determines P:
 
     "full"       K K'          a weight for each pair of labels [first end, second end]
     "symmetric"  K (K + 1) / 2 the same for both directions, [k, k'] with k <= k', row by row
-    "diagonal"   K             a weight for each label, where both ends have it
-    "potts"      1             one weight, where both ends have the same label
+    "diagonal"   K             a weight for each label, used if both ends have it
+    "potts"      1             one weight, used if both ends have the same label
 
-Last the weights of factors over several nodes, in the order of ``cliques_`` (``models.cliques``).
-See ``models.graph_input`` for what an example is.
+The weights of factors over several nodes come last, in the order of ``cliques_`` (``models.cliques``).
+``models.graph_input`` describes the form of an example.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class LabelledGraph(Graph):
 
 
 class FactorGraphExamples(GraphExamples):
-    """Graphs with labels of one or of several types."""
+    """Graphs with nodes of one or several types."""
 
     def __init__(self, model: FactorGraph, factors: Factors, items: list[Item]):
         self.model: FactorGraph = model
@@ -91,7 +91,7 @@ class FactorGraphExamples(GraphExamples):
         super().__init__(factors, model.inference_method, model.iterations)
 
     def output(self, i: int, codes: np.ndarray) -> np.ndarray:
-        """The labels of the nodes of example i; those of factors over several nodes follow from them."""
+        """Return the labels of the nodes of example i; they determine the states of larger factors."""
         sets = self.model.label_sets_
         codes = codes[: self.items[i].n_nodes]
         if len(sets) == 1:
@@ -107,7 +107,7 @@ class FactorGraphExamples(GraphExamples):
         return [self.output(i, own) for i, own in enumerate(np.split(codes, ends[:-1]))]
 
     def node_types(self, i: int) -> np.ndarray:
-        """Of the nodes of example i, without factors."""
+        """Return the types of the nodes of example i, without the nodes that stand for larger factors."""
         shape = self.factors.shapes[self.factors.shape[i]]
         return shape.node_types[: self.items[i].n_nodes]
 
@@ -125,16 +125,16 @@ class FactorGraph(Described, GraphModel):
     ----------
     pairwise : "full", "symmetric", "diagonal", "potts", or a mapping from pairs of types to these
         Which pairs of labels share a weight.
-    loss : "hamming", "mean-hamming", losses.Hamming(...), or costs as that takes them
+    loss : "hamming", "mean-hamming", losses.Hamming(...), or costs as for losses.Hamming
         With several types of nodes, costs are a mapping from types to costs.
     bias : float or None
         Append a constant feature of this value to every node.
     inference : "auto", "tree", "cut", "lp" or "milp"
-        How the argmax is found; "auto" chooses for each graph.
+        The method of the argmax; "auto" chooses for each graph.
     iterations : int
-        Of message passing, at most, where "lp" is used.
+        Limit on the iterations of message passing if "lp" is used.
     classes : sequence or None
-        All labels, where the data may miss some; with several types a mapping from types to labels.
+        All labels, if the data may lack some; with several types a mapping from types to labels.
     cliques : "full", "diagonal", "potts", or a mapping from names of factors to these
         Which labellings of a factor over several nodes share a weight.
     """
@@ -168,7 +168,7 @@ class FactorGraph(Described, GraphModel):
         return with_features(X, partial(self._features_of, n_jobs=n_jobs))
 
     def initialize(self, X: Sequence[Any], Y: Sequence[Any]) -> None:
-        """Learn types, labels, numbers of features, and which types edges join."""
+        """Learn types, labels, numbers of features, and the pairs of types that edges join."""
         check_start(X, Y, self)
         self.__dict__.pop("encoder_", None)
         X = self.convert(X)
@@ -200,7 +200,7 @@ class FactorGraph(Described, GraphModel):
         self._measure()
 
     def _learn_labels(self, items: list[Item], types: list[np.ndarray], Y: Sequence[Any]) -> None:
-        """One set of labels per type of nodes."""
+        """Learn one set of labels for each type of nodes."""
         given = self.classes
         if given is not None and len(self.types_) == 1 and not isinstance(given, Mapping):
             given = {self.types_.classes[0]: given}
@@ -230,7 +230,7 @@ class FactorGraph(Described, GraphModel):
                 )
 
     def set_loss(self) -> None:
-        """Costs of mistakes for each type of nodes, as the parameter says."""
+        """Set the costs of mistakes for each type of nodes from the parameter ``loss``."""
         self.hamming_: Hamming = sequence_loss(self.task_loss)
         costs, names = self.hamming_.costs, self.types_.classes.tolist()
         if len(names) == 1:
@@ -245,7 +245,7 @@ class FactorGraph(Described, GraphModel):
         ]
 
     def _kind(self, pair: tuple[int, int]) -> str:
-        """The kind of the weights of edges between two types."""
+        """Return the kind of the weights of edges between two types."""
         names = tuple(self.types_.classes.tolist()[t] for t in pair)
         kind = self.pairwise
         if isinstance(kind, Mapping):
@@ -262,7 +262,7 @@ class FactorGraph(Described, GraphModel):
         return kind
 
     def _measure(self) -> None:
-        """What follows from types, labels and widths."""
+        """Set the attributes that follow from types, labels and widths."""
         sizes = [len(own) for own in self.label_sets_]
         self.tables_: list[np.ndarray] = [
             columns_of(kind, sizes[a], sizes[b])
@@ -281,7 +281,7 @@ class FactorGraph(Described, GraphModel):
         )
 
     def bind(self, X: Sequence[Any], Y: Any = None, node_weight: Any = None) -> FactorGraphExamples:
-        """The model on these data; without Y for prediction only."""
+        """Bind the model to these data; without Y for prediction only."""
         check_lengths(X, Y)
         items = read_items(self.convert(X))
         return FactorGraphExamples(self, FactorBuilder(self, items).build(Y, node_weight), items)
@@ -291,19 +291,19 @@ class FactorGraph(Described, GraphModel):
         return FactorBuilder(self, read_items(self.convert(X))).build(Y, node_weight)
 
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
-        """Psi(x, y), in the order of ``coef_``."""
+        """Return Psi(x, y), in the order of ``coef_``."""
         factors = self.factors([x], [y])
         return factors.joint_feature(0, factors.truth)
 
     def loss(self, y: Any, y_hat: Any) -> float:
-        """Delta(y, y_hat); a true label that the model does not know is a mistake."""
+        """Return Delta(y, y_hat); a true label that the model does not know counts as a mistake."""
         if len(y_hat) != len(y):
             raise ValueError(f"outputs of {len(y)} and {len(y_hat)} labels have no loss")
         total = sum(self._cost(a, b) for a, b in zip(y, y_hat, strict=True))
         return float(total / len(y) if self.hamming_.mean else total)
 
     def _cost(self, true: Any, other: Any) -> float:
-        """The cost of one mistake, where the labels alone determine the type."""
+        """Return the cost of one mistake; the labels alone must determine it, without the type."""
         if self.hamming_.costs is None:
             return float(true != other)
         pairs = [(own.code.get(true), own.code.get(other)) for own in self.label_sets_]
@@ -319,10 +319,11 @@ class FactorGraph(Described, GraphModel):
         return costs.pop()
 
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
-        """Named parts of w: unary (K, d), bias (K,), pairwise (K, K') or (P,), each by d_e with features.
+        """Return the named parts of w: unary (K, d), bias (K,), pairwise (K, K') or (P,).
 
-        With several types of nodes the names are those of the types: "unary[a]", "pairwise[a, b]". Factors
-        over several nodes have theirs, "cliques[name]": (K_1, ..., K_m) or (P,).
+        With features of edges, pairwise weights have a last axis of length d_e. With several types of nodes
+        the names contain the types: "unary[a]", "pairwise[a, b]". Factors over several nodes have the names
+        "cliques[name]", with the shape (K_1, ..., K_m) or (P,).
         """
         parts, place, w = {}, 0, np.asarray(w)
         names, single = self.types_.classes.tolist(), len(self.types_) == 1

@@ -4,11 +4,11 @@
                    + sum over edges e   <w_bank[column(y_a, y_b)], x_e>
     Delta(y, y')   = sum over nodes v   weight_v cost[y_v, y'_v]
 
-A bank is a table of weights, (columns, features): the weights that factors of one template share. A type
-of nodes is a domain of labels: which column of its bank each label takes, and what mistakes cost. A type of
-edges says which column each pair of labels takes. -1 takes none: the factor is zero there; -2 forbids the
-pair, as factors over several nodes do (``models.cliques``). ``coef_`` is all
-banks one after the other, each ravelled column by column.
+A bank is a table of weights (columns, features), which the factors of one template share. A type of nodes is
+a domain of labels: it gives the column of the bank for each label, and the costs of mistakes. A type of edges
+gives the column for each pair of labels. Column -1 means that the factor is zero there. Column -2 forbids the
+pair; factors over several nodes use it (``models.cliques``). ``coef_`` holds all banks one after another,
+each ravelled column by column.
 """
 
 from __future__ import annotations
@@ -39,16 +39,18 @@ from maxmargin.models.marginals import Marginals
 from maxmargin.models.milp import solve_milp
 from maxmargin.models.registry import FACTORS, SUMS
 
-# Of a set: above, prices of pairs bound a slack, which roof duality takes too long for.
+# Largest number of labels in a set for which roof duality bounds a slack. With more labels it takes
+# too long, and prices of pairs give the bound.
 PRICED_LABELS = 256
-RELAXED_SWEEPS = 200  # of message passing, at most, for a ceiling of the linear relaxation
+# limit on message passing for an upper bound of the linear relaxation; fewer leave it loose
+RELAXED_SWEEPS = 200
 METHODS = ("auto", "tree", "cut", "lp", "milp")
-ROOF = len(METHODS)  # of the linear relaxation alone
+ROOF = len(METHODS)  # the method for the linear relaxation alone
 
 
 @dataclass(frozen=True)
 class Bank:
-    """Weights of one template: ``columns`` vectors over the features of ``rows``, or numbers without."""
+    """Weights of one template: ``columns`` vectors over the features of ``rows``, or ``columns`` numbers."""
 
     rows: FeatureRows | None
     columns: int
@@ -56,7 +58,7 @@ class Bank:
 
     @property
     def width(self) -> int:
-        """Weights per column."""
+        """The number of weights in each column."""
         return 1 if self.rows is None else self.rows.n_features + (self.bias is not None)
 
     @cached_property
@@ -65,7 +67,7 @@ class Bank:
         return None if self.rows is None else self.rows.stacked()
 
     def row(self, r: int) -> np.ndarray:
-        """The features of a row as a dense vector; the constant 1 where there are none."""
+        """Return the features of a row as a dense vector; the constant 1 without features."""
         if self.matrix is None:
             return np.ones(1)
         x = self.matrix[r]
@@ -103,8 +105,10 @@ class Shape:
 
 @dataclass(frozen=True)
 class Factors:
-    """Examples as factor graphs. Example i has the graph ``shapes[shape[i]]``; its nodes and edges follow
-    those of the examples before in ``node_rows``, ``truth``, ``node_weight`` and ``edge_rows``.
+    """Examples as factor graphs.
+
+    Example i has the graph ``shapes[shape[i]]``. In ``node_rows``, ``truth``, ``node_weight`` and
+    ``edge_rows``, the nodes and edges of all examples follow one another, example by example.
     """
 
     banks: list[Bank]
@@ -115,44 +119,44 @@ class Factors:
     node_rows: np.ndarray  # row of each node in the features of its bank, int64
     truth: np.ndarray  # code of the true label of each node, int32
     node_weight: np.ndarray  # factor on the loss of each node
-    # Empty: no features.
+    # Empty if edges have no features.
     edge_rows: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
 
     @property
     def node_offsets(self) -> np.ndarray:
-        """Nodes of example i: node_offsets[i] .. node_offsets[i + 1]."""
+        """Offsets: the nodes of example i are node_offsets[i] .. node_offsets[i + 1]."""
         sizes = np.array([len(s.node_types) for s in self.shapes], dtype=np.int64)
         return np.concatenate([[0], np.cumsum(sizes[self.shape])])
 
     @property
     def edge_offsets(self) -> np.ndarray:
-        """Edges of example i: edge_offsets[i] .. edge_offsets[i + 1]."""
+        """Offsets: the edges of example i are edge_offsets[i] .. edge_offsets[i + 1]."""
         sizes = np.array([len(s.edge_types) for s in self.shapes], dtype=np.int64)
         return np.concatenate([[0], np.cumsum(sizes[self.shape])])
 
     @property
     def dimension(self) -> int:
-        """Length of w."""
+        """The length of w."""
         return sum(bank.columns * bank.width for bank in self.banks)
 
     def counts(self, i: int) -> np.ndarray:
-        """How many labels each node of example i has."""
+        """Return the number of labels of each node of example i."""
         sizes = np.array([len(t.columns) for t in self.node_types])
         return sizes[self.shapes[self.shape[i]].node_types]
 
     def node_lengths(self) -> np.ndarray:
-        """At least the length of the features of each node."""
+        """Return an upper bound on the length of the features of each node."""
         types = np.concatenate([self.shapes[s].node_types for s in self.shape])
         return self._lengths(np.array([t.bank for t in self.node_types])[types], self.node_rows)
 
     def edge_lengths(self) -> np.ndarray:
-        """At least the length of the features of each edge."""
+        """Return an upper bound on the length of the features of each edge."""
         types = np.concatenate([self.shapes[s].edge_types for s in self.shape]).astype(np.int64)
         banks = np.array([t.bank for t in self.edge_types], dtype=np.int64)[types]
         return self._lengths(banks, self.edge_rows if len(self.edge_rows) else np.zeros_like(banks))
 
     def _lengths(self, banks: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Of parts with these banks and rows in them."""
+        """Return the bounds for parts with these banks, and these rows in their banks."""
         found = np.ones(len(banks))
         for k in np.unique(banks):
             bank_rows = self.banks[k].rows
@@ -162,7 +166,7 @@ class Factors:
         return found
 
     def compiled(self) -> Any:
-        """The same in the core."""
+        """Copy the examples into the core."""
         data = core.FactorGraphData()
         for bank in self.banks:
             data.add_bank(None if bank.rows is None else bank.rows.core.rows, bank.columns)
@@ -179,7 +183,7 @@ class Factors:
         return data
 
     def joint_feature(self, i: int, y: np.ndarray) -> np.ndarray:
-        """Psi(x_i, y) for codes of labels, in the order of ``coef_``."""
+        """Return Psi(x_i, y) for codes of labels, in the order of ``coef_``."""
         parts = [np.zeros((bank.columns, bank.width)) for bank in self.banks]
         shape, first = self.shapes[self.shape[i]], int(self.node_offsets[i])
         for v, t in enumerate(shape.node_types):
@@ -197,7 +201,7 @@ class Factors:
         return np.concatenate([part.ravel() for part in parts])
 
     def loss(self, i: int, y: np.ndarray) -> float:
-        """Delta_i(y) for codes of labels."""
+        """Return Delta_i(y) for codes of labels."""
         shape, first = self.shapes[self.shape[i]], int(self.node_offsets[i])
         own = slice(first, first + len(shape.node_types))
         nodes = zip(shape.node_types, self.truth[own], y, self.node_weight[own], strict=True)
@@ -205,7 +209,7 @@ class Factors:
 
 
 def codes(values: Any) -> np.ndarray:
-    """A flat int32 array for the core."""
+    """Return values as a flat int32 array for the core."""
     return np.ascontiguousarray(values, dtype=np.int32).ravel()
 
 
@@ -218,7 +222,7 @@ class GraphExamples(CompiledExamples):
     def __init__(self, factors: Factors, inference: str, iterations: int):
         self.factors = factors
         self.iterations: int = int(iterations)
-        self._relaxation: Any = None  # for the linear relaxation
+        self._relaxation: Any = None  # the core's copy for the linear relaxation
         self.offsets: np.ndarray = factors.node_offsets
         data = factors.compiled()
         self._check_inference(inference, data)
@@ -227,7 +231,7 @@ class GraphExamples(CompiledExamples):
         self.take(data)
 
     def _check_inference(self, inference: str, data: Any) -> None:
-        """Refuse a method that some graph does not fit, naming the example."""
+        """Raise ValueError if the method cannot solve some graph; the message names the example."""
         fits = np.ones(len(self.factors.shapes), dtype=bool)
         if inference == "tree":
             fits, lack = data.forests().astype(bool), "has cycles"
@@ -248,7 +252,8 @@ class GraphExamples(CompiledExamples):
         lengths += sums_between(factors.edge_lengths(), edges)
         parts = int((np.diff(self.offsets) + np.diff(edges)).max(initial=0))
         terms = max(1 if b.rows is None else row_terms(b.rows) for b in factors.banks) + 3 * parts
-        if not (self.summed or self.core.forests().all()):  # messages go round
+        # message passing adds terms in each sweep
+        if not (self.summed or self.core.forests().all()):
             terms *= 1 + max(self.iterations, RELAXED_SWEEPS)
         labels = max(len(kind.columns) for kind in factors.node_types)
         return Extent(
@@ -263,7 +268,7 @@ class GraphExamples(CompiledExamples):
 
     @property
     def relaxed(self) -> bool:
-        """Whether the linear relaxation of some example is more than the example."""
+        """Whether the linear relaxation of some example may exceed the example's maximum."""
         return not bool(self.core.forests().all())
 
     def combine(
@@ -277,7 +282,7 @@ class GraphExamples(CompiledExamples):
     def relaxed_slacks(
         self, w: np.ndarray, n_jobs: int, prices: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Slacks of the linear relaxation as far as they were found, and what they cannot exceed."""
+        """Return the slacks of the linear relaxation as far as found, and upper bounds on them."""
         if not self.relaxed:
             return self.slacks(w, n_jobs)
         if prices is not None and len(self.factors.shapes[0].node_types) > PRICED_LABELS:
@@ -285,7 +290,7 @@ class GraphExamples(CompiledExamples):
             return proven, proven
         if self._relaxation is None:
             data = self.factors.compiled()
-            # Roof duality is exact; the ceilings of message passing are above the relaxation's optimum.
+            # Roof duality is exact; message passing only gives a bound above the relaxation's optimum.
             binary = all(len(kind.columns) == 2 for kind in self.factors.node_types)
             method = ROOF if binary else METHODS.index("lp")
             data.set_argmax(method, max(self.iterations, RELAXED_SWEEPS), None)
@@ -293,7 +298,7 @@ class GraphExamples(CompiledExamples):
         return self._relaxation.slack_bounds(w, n_jobs, 0.0)
 
     def output(self, i: int, codes: np.ndarray) -> Any:
-        """The output of example i from the codes of its nodes."""
+        """Return the output of example i from the codes of its nodes."""
         raise NotImplementedError
 
     def decode(self, codes: np.ndarray) -> Any:
@@ -301,7 +306,7 @@ class GraphExamples(CompiledExamples):
         return [self.output(i, codes[a:b]) for i, (a, b) in enumerate(bounds)]
 
     def check_forests(self, what: str) -> None:
-        """Refuse graphs with cycles, on which sums and maxima over outputs are not exact."""
+        """Raise ValueError for graphs with cycles, on which sums and maxima over outputs are not exact."""
         forests = self.core.forests().astype(bool)[self.factors.shape]
         if not forests.all():
             raise ValueError(
@@ -313,7 +318,7 @@ class GraphExamples(CompiledExamples):
         return self.of_labels(self.answers.margins(self.packed(w), n_jobs))
 
     def of_labels(self, found: np.ndarray) -> list[np.ndarray]:
-        """What there is of all nodes, by examples, of those that have a label in the output."""
+        """Split values of all nodes by example, and keep only nodes that have a label in the output."""
         starts = self.offsets[:-1].tolist()
         return [found[a : a + len(self.node_types(i))] for i, a in enumerate(starts)]
 
@@ -323,7 +328,7 @@ class GraphExamples(CompiledExamples):
     def beliefs(self, w: Any, temperature: float, n_jobs: int = 1) -> Beliefs:
         self.check_forests("predict_marginals")
         values = self.answers.beliefs(self.packed(w), temperature, n_jobs)
-        kinds, places = [], []  # of nodes alone: the label of a factor is not one of the user's
+        kinds, places = [], []  # nodes of larger factors have no label of the user
         for i in range(self.n):
             own, counts = self.node_types(i), self.factors.counts(i)
             kinds.append(own)
@@ -333,19 +338,19 @@ class GraphExamples(CompiledExamples):
         return Beliefs(values, self.label_classes(), np.concatenate(kinds), offsets, temperature)
 
     def node_types(self, i: int) -> np.ndarray:
-        """The types of the nodes of example i that have a label in the output."""
+        """Return the types of the nodes of example i that have a label in the output."""
         return self.factors.shapes[self.factors.shape[i]].node_types
 
     def label_classes(self) -> list[np.ndarray]:
-        """The labels of each type of nodes."""
+        """Return the labels of each type of nodes."""
         raise NotImplementedError
 
     def graph(self, i: int) -> Graph:
-        """Example i as constraints see it."""
+        """Return example i as constraints see it."""
         raise NotImplementedError
 
     def constrained(self, w: np.ndarray, constraints: Any) -> Any:
-        """The best outputs that keep the constraints."""
+        """Return the best outputs that satisfy the constraints."""
         outputs = []
         for i, own in enumerate(of_each(constraints, self.n)):
             graph = self.graph(i)

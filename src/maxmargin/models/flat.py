@@ -1,4 +1,4 @@
-"""What the models share whose output is one label for a row of features."""
+"""Base classes of models that predict one label for a row of features."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from maxmargin.models.registry import LABELS, POTENTIALS, ROWS, SUMS, UNKNOWN_LA
 
 
 class FlatExamples(CompiledExamples):
-    """Rows with a label each, in the core."""
+    """Rows with one label each, in the core."""
 
     enumerates = True
     powers: tuple[str, ...] = (SUMS, POTENTIALS)
@@ -43,7 +43,7 @@ class FlatExamples(CompiledExamples):
         return self.decode(self.answers.glance(w, n))
 
     def scores(self, w: np.ndarray) -> np.ndarray:
-        """<w, Psi(x_i, y)> of every label, one row per example."""
+        """Return <w, Psi(x_i, y)> of every label, one row for each example."""
         raise NotImplementedError
 
     def decide(self, w: Any, n_jobs: int = 1) -> np.ndarray:
@@ -57,14 +57,14 @@ class FlatExamples(CompiledExamples):
 
 
 class FlatModel(Described, Model):
-    """Labels, rows of features, and the protocol on single rows."""
+    """Labels, rows of features, and the protocol for single rows."""
 
     n_features_: int
 
     powers: ClassVar[tuple[str, ...]] = (LABELS, ROWS, SUMS, POTENTIALS, UNKNOWN_LABELS)
     packs = "rows"
     task = "multiclass"
-    flat: ClassVar[bool] = True  # an output is one label, whatever it is
+    flat: ClassVar[bool] = True  # an output is a single label, of any type
     cost_: np.ndarray
 
     def __init__(self, loss: Any = "zero-one", bias: float | None = None, classes: Any = None):
@@ -90,12 +90,12 @@ class FlatModel(Described, Model):
         self.n_features_ = int(shape[1])
 
     def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> Any:
-        """The model on these data; without Y for prediction only."""
+        """Bind the model to these data; without Y for prediction only."""
         check_lengths(X, Y)
         return self.bind_rows(self.read(X), Y, node_weight)
 
     def read(self, X: Any) -> FeatureRows:
-        """The features of all examples, in the core."""
+        """Copy the features of all examples into the core."""
         return rows_of_table(self.convert(X), self.n_features_, self.bias)
 
     def _check_nodes(self, node_weight: Any) -> None:
@@ -105,34 +105,34 @@ class FlatModel(Described, Model):
             )
 
     def encode(self, Y: Any) -> np.ndarray:
-        """Codes of labels; refuses one that is not in ``classes_``."""
+        """Return the codes of labels; raise ValueError for a label that is not in ``classes_``."""
         return encode_all(self.labels_, Y)
 
     def _features(self, x: Any) -> np.ndarray:
-        """The features of one example, with the bias."""
+        """Return the features of one example, with the bias."""
         found = self.one_row(x)
         row = found.toarray() if sp.issparse(found) else found
         row = np.asarray(row, dtype=np.float64).ravel()
         return row if self.bias is None else np.append(row, self.bias)
 
     def plain_state(self) -> dict[str, Any]:
-        """What a model file holds of the labels and the features."""
+        """Return the entries of a model file for the labels and the features."""
         state = {"bias": self.bias, "n_features": self.n_features_, **self.labels_.state()}
         return state | saved_attributes(self.encoder_)
 
     def take_state(self, labels: LabelSet, state: dict[str, Any]) -> None:
-        """The labels and the features that a model file names."""
+        """Set the labels and the features from the entries of a model file."""
         self.labels_, self.classes_ = labels, labels.classes
         self.n_features_ = count(state, "n_features", 0, MOST_FEATURES)
         self.encoder_: Any = encoder_of(state, self.n_features_, sequences=False)
         self._measure()
 
     def _measure(self) -> None:
-        """How many weights there are."""
+        """Compute the number of weights."""
         raise NotImplementedError
 
     def loss(self, y: Any, y_hat: Any) -> float:
-        """Delta(y, y_hat); a true label that the model does not know is a mistake."""
+        """Return Delta(y, y_hat); a true label that the model does not know counts as a mistake."""
         true, other = self.labels_.encode([y])[0], self.encode([y_hat])[0]
         if true >= 0:
             return float(cost_of(self.cost_, true, other))
@@ -144,7 +144,7 @@ class FlatModel(Described, Model):
         return self.bind(self.one_row(x), Y)
 
     def inference_k_best(self, x: Any, w: np.ndarray, k: int) -> list[tuple[Any, float]]:
-        """The k best labels with their scores, best first."""
+        """Return the k best labels with their scores, best first."""
         scores = self.bind_one(x).scores(as_weights(w))[0]
         order = np.argsort(-scores, kind="stable")[:k]
         return [(self.classes_[j], float(scores[j])) for j in order]

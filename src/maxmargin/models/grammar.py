@@ -1,11 +1,11 @@
-"""Grammar: a parse tree for a sentence, by a context-free grammar that is read off a treebank.
+"""Grammar: a parse tree for a sentence, by a context-free grammar that is read from a treebank.
 
     <w, Psi(x, y)> = sum of the weights of the rules that derive y, as often as they are used
-    Delta(y, y')   = number of labelled spans that one tree has and the other has not, or [y != y']
+    Delta(y, y')   = number of labelled spans that only one of the two trees has, or [y != y']
 
 ``coef_``: a weight for each binary rule, then for each unary rule, then for each lexical rule, in the order
-of ``rules_`` (binary rules sorted by left child, right child, parent; unary rules by upper, lower; lexical
-rules by word or signature, tag; see ``models.rules`` and ``models.lexicon``).
+of ``rules_``. Binary rules are sorted by left child, right child, parent; unary rules by upper, lower;
+lexical rules by word or signature, tag. See ``models.rules`` and ``models.lexicon``.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class GrammarExamples(CompiledExamples):
         lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         words = [t for sentence in sentences for t in lexicon.terminals(sentence)]
-        # Where the output of a block begins.
+        # The offset of the output of each block.
         self.first: np.ndarray = 3 * (2 * offsets - np.arange(len(offsets)))
         self.take(
             core.GrammarData(
@@ -76,11 +76,11 @@ class GrammarExamples(CompiledExamples):
         return np.diff(self.first)[blocks]
 
     def tree(self, i: int, codes: np.ndarray) -> ParseTree:
-        """The tree of sentence i from the numbers of its derivation."""
+        """Return the tree of sentence i from the numbers of its derivation."""
         return self.model.rule_table_.decode(codes.tolist(), self.sentences[i])
 
     def ready(self, w: np.ndarray) -> np.ndarray:
-        return w  # rules for sentences without a parse are read off w itself
+        return w  # the rules for sentences without a parse use w itself
 
     def predict(self, w: np.ndarray, n_jobs: int = 1) -> list[ParseTree]:
         codes = self.answers.predict(w, n_jobs)
@@ -103,7 +103,7 @@ class GrammarExamples(CompiledExamples):
         return trees
 
     def decide(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
-        """-infinity for a sentence without a parse."""
+        """Return the score of each prediction; -infinity for a sentence without a parse."""
         best = [self.core.best_k(w, i, 1)[1] for i in range(self.n)]
         return np.array([scores[0] if len(scores) else -np.inf for scores in best])
 
@@ -112,7 +112,7 @@ class GrammarExamples(CompiledExamples):
         return [self.tree(i, codes[a:b]) for i, (a, b) in enumerate(bounds)]
 
     def best_k(self, w: np.ndarray, i: int, k: int) -> list[tuple[ParseTree, float]]:
-        """The k best trees of sentence i with their scores; none if it has no parse."""
+        """Return the k best trees of sentence i with their scores; an empty list if it has no parse."""
         codes, scores = self.core.best_k(w, i, k)
         trees = codes.reshape(len(scores), int(self.first[i + 1] - self.first[i]))
         return [(self.tree(i, y), float(s)) for y, s in zip(trees, scores, strict=True)]
@@ -124,15 +124,16 @@ class Grammar(Model):
     Parameters
     ----------
     loss : "spans" or "zero-one"
-        The number of labelled spans of phrases that one of the trees has and the other has not; or one for
+        "spans" counts the labelled spans of phrases that only one of the two trees has. "zero-one" is 1 for
         a wrong tree.
     horizontal : int or None
-        How many of the children so far a symbol of the binarised grammar remembers; None: all of them, so
-        that exactly the phrases seen in training can be derived.
+        How many previous children a symbol of the binarised grammar remembers. None: all of them, so that
+        exactly the phrases seen in training can be derived.
     rare : int
-        Words seen at most this often in training, and unknown ones, are known by their form only.
+        Words that occur at most this often in training, and unknown words, are represented by their form
+        only.
     top : str or None
-        The label that the root of every tree has; None: any that training has seen.
+        The label that the root of every tree has; None: any root label of the training data.
     """
 
     powers: ClassVar[tuple[str, ...]] = (SUMS,)
@@ -157,7 +158,7 @@ class Grammar(Model):
         self.top = top
 
     def initialize(self, X: Sequence[Any], Y: Sequence[Any]) -> None:
-        """Read the lexicon and the rules off a treebank."""
+        """Read the lexicon and the rules from a treebank."""
         check_start(X, Y, self)
         sentences = read_sentences(X)
         trees = list(read_trees_of(sentences, Y))
@@ -178,7 +179,7 @@ class Grammar(Model):
             )
 
     def _take(self, rules: GrammarRules) -> None:
-        """Fitted attributes from the rules."""
+        """Set the fitted attributes from the rules."""
         names, words = rules.symbols, self.lexicon_.names()
         self.rule_table_ = rules
         self.classes_: np.ndarray = np.array(names[: rules.reals])
@@ -190,7 +191,7 @@ class Grammar(Model):
         self.size_joint_feature: int = rules.size
 
     def bind(self, X: Sequence[Any], Y: Any = None, node_weight: Any = None) -> GrammarExamples:
-        """The model on these data; without Y for prediction only."""
+        """Bind the model to these data; without Y for prediction only."""
         if node_weight is not None:
             raise ValueError("node_weight: a tree has no positions to weigh; use sample_weight")
         check_lengths(X, Y)
@@ -202,12 +203,12 @@ class Grammar(Model):
         return GrammarExamples(self, sentences, truth)
 
     def encode(self, tree: ParseTree, words: Sequence[str]) -> list[int]:
-        """The numbers of a tree's derivation; refuses a rule that training has not seen."""
+        """Return the numbers of a tree's derivation; raise an error for a rule that training has not seen."""
         steps = derive(tree, self.horizontal)
         return self.rule_table_.encode(steps, self.lexicon_.terminals(words), words)
 
     def flat_tree(self, words: Sequence[str], w: np.ndarray) -> ParseTree:
-        """What a sentence without a parse gets: the root over the best tag of each word.
+        """Return the tree for a sentence without a parse: the root over the best tag of each word.
 
         The root is ``top``, or the most frequent root of training.
         """
@@ -225,7 +226,7 @@ class Grammar(Model):
         )
 
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
-        """Psi(x, y), in the order of ``coef_``."""
+        """Return Psi(x, y), in the order of ``coef_``."""
         (words,) = read_sentences([x])
         (tree,) = read_trees_of([words], [y])
         rules = self.rule_table_
@@ -241,23 +242,23 @@ class Grammar(Model):
         return psi
 
     def loss(self, y: Any, y_hat: Any) -> float:
-        """Delta(y, y_hat), of any two trees over the same words."""
+        """Return Delta(y, y_hat) of any two trees over the same words."""
         matched, true, found = matches(y, y_hat)
         if self.task_loss == "zero-one":
             return float(as_tree(y) != as_tree(y_hat))
         return float(true + found - 2 * matched)
 
     def agreement(self, y: Any, y_hat: Any) -> tuple[float, float]:
-        """Counts whose ratio, each summed over the examples, is labelled bracket F1."""
+        """Return two counts; the ratio of their sums over the examples is labelled bracket F1."""
         matched, true, found = matches(y, y_hat)
         return 2.0 * matched, float(true + found)
 
     def inference_k_best(self, x: Any, w: np.ndarray, k: int) -> list[tuple[ParseTree, float]]:
-        """The k best trees with their scores, best first; an empty list if there is no parse."""
+        """Return the k best trees with their scores, best first; an empty list if there is no parse."""
         return self.bind([x]).best_k(as_weights(w), 0, k)
 
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
-        """Named parts of w: ``binary``, ``unary`` and ``lexical``, in the order of ``rules_``."""
+        """Return the named parts of w: ``binary``, ``unary`` and ``lexical``, in the order of ``rules_``."""
         ends = np.cumsum([len(self.rules_[name]) for name in ("binary", "unary")])
         return dict(zip(self.rules_, np.split(np.asarray(w), ends), strict=True))
 
@@ -293,7 +294,7 @@ class Grammar(Model):
         symbols, terminals = texts(state, "symbols"), len(model.lexicon_)
         reals = count(state, "reals", 1, len(symbols))
         lexical = table(arrays, "lexical", np.int32, -1, 2)
-        # A word without a rule could not even be part of a flat tree.
+        # A flat tree needs a rule for each word, so every terminal must have one.
         if UNKNOWN not in state["signatures"] or len(np.unique(lexical[:, 0])) != terminals:
             raise FieldError("the lexical rules do not fit the words and signatures")
         rules = GrammarRules(
@@ -311,7 +312,7 @@ class Grammar(Model):
 
 
 def saved_chains(arrays: dict[str, np.ndarray]) -> list[tuple[int, ...]]:
-    """Unary chains from a file."""
+    """Read unary chains from a file."""
     symbols = table(arrays, "chains", np.int32, -1)
     lengths = table(arrays, "chain_lengths", np.int32, -1).astype(np.int64)
     if (lengths < 2).any() or lengths.sum() != len(symbols):
@@ -322,7 +323,7 @@ def saved_chains(arrays: dict[str, np.ndarray]) -> list[tuple[int, ...]]:
 
 @contextmanager
 def example(i: int) -> Iterator[None]:
-    """Errors about a tree name its example."""
+    """Add the number of the example to error messages about its tree."""
     try:
         yield
     except ValueError as error:
@@ -330,7 +331,7 @@ def example(i: int) -> Iterator[None]:
 
 
 def read_sentences(X: Sequence[Any]) -> list[list[str]]:
-    """Sentences as lists of words; refuses what is not one."""
+    """Return sentences as lists of words; raise ValueError for anything else."""
     sentences = []
     for i, sentence in enumerate(X):
         if isinstance(sentence, str):
@@ -350,7 +351,7 @@ def read_sentences(X: Sequence[Any]) -> list[list[str]]:
 
 
 def read_trees_of(sentences: list[list[str]], Y: Sequence[Any]) -> Iterator[ParseTree]:
-    """Trees in any form, checked against their sentences, one by one."""
+    """Read trees in any form one by one, and check each against its sentence."""
     for i, (words, y) in enumerate(zip(sentences, Y, strict=True)):
         with example(i):
             tree = as_tree(y)

@@ -1,7 +1,7 @@
-"""From the examples of a fitted ``FactorGraph`` to ``Factors``: banks, domains, shapes, rows.
+"""Conversion of the examples of a fitted ``FactorGraph`` to ``Factors``: banks, domains, shapes, rows.
 
-Factors over several nodes are nodes too (``models.cliques``): those of an example follow its own, name by
-name, and so do their edges.
+Factors over several nodes are nodes too (``models.cliques``). They come after the nodes of their example,
+name by name, and so do their edges.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from maxmargin.models.graph_input import Item, check_output, without_gaps
 
 
 def where_nodes(types: LabelSet, t: int) -> str:
-    """The place of the features of nodes of a type, for messages."""
+    """Return the position of the features of nodes of a type, for messages."""
     name = f"[{types.classes[t]!r}]".replace("{", "{{").replace("}", "}}")
     return "X[{}][0]" + ("" if len(types) == 1 else name)
 
 
 def by_type(types: LabelSet, items: list[Item], own: list[np.ndarray]) -> list[list[Any]]:
-    """For each type of nodes the features in all examples."""
+    """Return, for each type of nodes, the features in all examples."""
     pairs = list(zip(items, own, strict=True))
     names = types.classes.tolist()
     return [[x.matrix(name, codes == t) for x, codes in pairs] for t, name in enumerate(names)]
@@ -38,7 +38,7 @@ PAIRWISE_KINDS = ("full", "symmetric", "diagonal", "potts")
 
 
 def columns_of(kind: str, K: int, other: int) -> np.ndarray:
-    """The weight that each pair of labels takes, (K, K'); -1: none."""
+    """Return the weight that each pair of labels uses, (K, K'); -1 for none."""
     if kind == "full":
         return np.arange(K * other, dtype=np.int32).reshape(K, other)
     table = np.full((K, K), -1, dtype=np.int32)
@@ -52,7 +52,7 @@ def columns_of(kind: str, K: int, other: int) -> np.ndarray:
 
 @dataclass
 class FactorBuilder:
-    """Factors of some examples; ``model`` is a fitted FactorGraph."""
+    """Builds the factors of some examples; ``model`` is a fitted FactorGraph."""
 
     model: Any
     items: list[Item]
@@ -66,7 +66,7 @@ class FactorBuilder:
             self._check_cliques(item, i)
 
     def build(self, Y: Any, node_weight: Any) -> Factors:
-        """The factors, with true labels and weights where they are given."""
+        """Build the factors, with true labels and node weights if they are given."""
         model = self.model
         banks, node_types = self._nodes()
         edge_rows = self._edges(banks)
@@ -90,7 +90,7 @@ class FactorBuilder:
         return Factors(banks, node_types, edge_types, shapes, shape, rows, truth, weight, edge_rows)
 
     def _check_cliques(self, item: Item, i: int) -> None:
-        """Refuse factors that training had none of."""
+        """Raise ValueError for factors that did not occur in training."""
         for name, members in item.cliques.items():
             if name not in self.known:
                 raise ValueError(
@@ -106,12 +106,12 @@ class FactorBuilder:
 
     @staticmethod
     def _member_edges(own: Cliques, node_type: int, bank: int) -> list[EdgeType]:
-        """What allows a state the labels of each member."""
+        """Return the edges that allow each state only its labels of each member."""
         tables = [np.where(own.allowed(j), -1, NEVER_TOGETHER) for j in range(len(own.types))]
         return [EdgeType(node_type, t, bank, x) for t, x in zip(own.types, tables, strict=True)]
 
     def _with_cliques(self, *parts: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Rows, weights and true labels of nodes, those of factors after the nodes of each example."""
+        """Insert rows, weights and states of larger factors after the nodes of each example."""
         rows, weight, truth = ([] for _ in range(3))
         first = 0
         for item in self.items:
@@ -130,7 +130,7 @@ class FactorBuilder:
         return tuple(np.concatenate(part) for part in (rows, weight, truth))
 
     def _padded(self, edge_rows: np.ndarray) -> np.ndarray:
-        """Rows of edges, and a zero for each edge of a factor, which has no features."""
+        """Insert a zero into the rows of edges for each edge of a larger factor, which has no features."""
         if not len(edge_rows):
             return edge_rows
         found, first = [], 0
@@ -141,7 +141,7 @@ class FactorBuilder:
         return np.concatenate(found)
 
     def _nodes(self) -> tuple[list[Bank], list[NodeType]]:
-        """Weights and domains of the types of nodes."""
+        """Return the weights and domains of the types of nodes."""
         model = self.model
         banks, node_types = [], []
         for t, matrices in enumerate(by_type(model.types_, self.items, self.types)):
@@ -153,7 +153,7 @@ class FactorBuilder:
         return banks, node_types
 
     def _rows(self, rows: list[Any]) -> np.ndarray:
-        """The row of each node among those of its type."""
+        """Return the row of each node among the nodes of its type."""
         found = []
         for i, own in enumerate(self.types):
             place = np.empty(len(own), dtype=np.int64)
@@ -164,7 +164,7 @@ class FactorBuilder:
         return np.concatenate(found)
 
     def _edges(self, banks: list[Bank]) -> np.ndarray:
-        """Adds the weights of edges; the row of each edge in its features."""
+        """Append the banks of edges to ``banks``; return the row of each edge in its features."""
         width, rows = self.model.n_edge_features_, None
         for i, item in enumerate(self.items):
             known, given = width is not None, item.edge_features is not None
@@ -180,7 +180,7 @@ class FactorBuilder:
         return np.arange(0 if rows is None else int(rows.offsets[-1]), dtype=np.int64)
 
     def _shapes(self) -> tuple[list[Shape], np.ndarray]:
-        """The different graphs, and which one each example has."""
+        """Return the distinct graphs, and the graph of each example."""
         known: dict[tuple[Any, ...], int] = {}
         shapes: list[Shape] = []
         which = np.empty(len(self.items), dtype=np.int32)
@@ -196,7 +196,7 @@ class FactorBuilder:
         return shapes, which
 
     def _shape(self, item: Item, own: np.ndarray, i: int) -> Shape:
-        """A graph; a template of edges has the lower type of nodes first."""
+        """Return the graph of an example; a template of edges has the lower type of nodes first."""
         number = {pair: k for k, pair in enumerate(self.model.pairs_)}
         ends = own[item.edges]
         turned = ends[:, 0] > ends[:, 1]
@@ -216,7 +216,7 @@ class FactorBuilder:
     def _join(
         self, item: Item, own: np.ndarray, edges: np.ndarray, kinds: list[int]
     ) -> tuple[np.ndarray, np.ndarray, list[int]]:
-        """The same with factors over several nodes, and an edge from each of them to each member."""
+        """Add larger factors as nodes, and an edge from each of them to each member."""
         node_type, edge_type = len(self.model.types_), len(self.model.pairs_)
         parts = [edges]
         for name, clique in self.known.items():
@@ -230,7 +230,7 @@ class FactorBuilder:
         return own, np.concatenate(parts).astype(np.int32), kinds
 
     def _encode(self, Y: Sequence[Any]) -> np.ndarray:
-        """Codes of the labels; refuses wrong lengths, and labels that the type does not have."""
+        """Return the codes of the labels; raise ValueError for wrong lengths, or labels that a type lacks."""
         sets = [own.code for own in self.model.label_sets_]
         found: list[int] = []
         for i, own in enumerate(self.types):

@@ -1,4 +1,4 @@
-"""What an example of a factor graph is, and how it is read.
+"""The form of an example of a factor graph, and functions that read it.
 
 An item of X is a tuple (nodes, edges), with up to three more parts (edge_features, types, cliques):
 
@@ -8,7 +8,7 @@ An item of X is a tuple (nodes, edges), with up to three more parts (edge_featur
     edge_features   array or sparse matrix (E, d_e), or None
     types           the type of each node (N,), any hashable values, or None: all nodes are of one type
     cliques         factors over several nodes: whole numbers (F, m), the nodes of each; a mapping from names
-                    to these, where there are several kinds; or None
+                    to these, if there are several kinds; or None
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from maxmargin.data.mapped import Counted, encoder_in, some_of
 from maxmargin.io.quoting import short
 from maxmargin.models.cliques import read_cliques
 
-ONE_TYPE = "node"  # the name of the type where none are given
+ONE_TYPE = "node"  # the default name of a type
 
 
 @dataclass(frozen=True)
 class Item:
-    """One example, with the parts where they belong; types as given, None for a single one."""
+    """One example, split into its parts; ``types`` as the user gave them, None for a single type."""
 
     nodes: Any
     edges: np.ndarray
@@ -43,7 +43,7 @@ class Item:
     cliques: dict[Hashable, np.ndarray] = field(default_factory=dict)
 
     def type_codes(self, types: LabelSet, where: str) -> np.ndarray:
-        """The number of each node's type."""
+        """Return the number of each node's type."""
         if self.types is None:
             if len(types) != 1 or types.classes[0] != ONE_TYPE:
                 raise ValueError(f"{where} has no types of nodes, which the model was trained with")
@@ -57,7 +57,7 @@ class Item:
         return found
 
     def matrix(self, name: Hashable, mask: np.ndarray) -> Any:
-        """The features of the nodes of one type; None where there are none."""
+        """Return the features of the nodes of one type; None without such nodes."""
         if not isinstance(self.nodes, Mapping):
             if not sp.issparse(self.nodes) and not isinstance(self.nodes, np.ndarray):
                 nodes = np.asarray(self.nodes)
@@ -69,7 +69,7 @@ class Item:
 
 @dataclass(eq=False, repr=False)
 class Graphs(Counted, Sequence[Any]):
-    """Examples whose nodes were described by attributes, now features; ``encoder`` has their names."""
+    """Examples whose node attributes were converted to features; ``encoder`` has the attribute names."""
 
     items: list[Any]
     encoder: Any
@@ -84,7 +84,7 @@ class Graphs(Counted, Sequence[Any]):
 
 
 def with_features(X: Any, convert: Callable[[list[Any], Place], Any]) -> Any:
-    """The examples with features for attributes of nodes, which ``convert`` makes; else as they are."""
+    """Convert attributes of nodes to features with ``convert``; return other examples unchanged."""
     if isinstance(X, Graphs) or not all(isinstance(x, tuple | list) and len(x) for x in X):
         return X
     owner, tables = [], []
@@ -105,7 +105,7 @@ def with_features(X: Any, convert: Callable[[list[Any], Place], Any]) -> Any:
 
 
 def read_item(x: Any, i: int) -> Item:
-    """One example, checked as far as it can be without the model."""
+    """Read one example, and check it as far as possible without the model."""
     if not isinstance(x, tuple | list) or not 2 <= len(x) <= 5:
         raise ValueError(
             f"X[{i}] must be a tuple (nodes, edges), (nodes, edges, edge_features), (nodes, edges, "
@@ -128,7 +128,7 @@ def read_item(x: Any, i: int) -> Item:
 
 
 def read_edges(edges: Any, n: int, i: int) -> np.ndarray:
-    """Edges as an (E, 2) array of node numbers."""
+    """Return edges as an (E, 2) array of node numbers."""
     array = array_of(edges, f"X[{i}][1]")
     if array.size == 0:
         return np.empty((0, 2), dtype=np.int32)
@@ -148,7 +148,7 @@ def read_edges(edges: Any, n: int, i: int) -> np.ndarray:
 
 
 def check_counts(item: Item, i: int) -> None:
-    """Refuse features that are not as many as the nodes and edges."""
+    """Raise ValueError unless each node, and each edge with features, has one row of features."""
     if isinstance(item.nodes, Mapping):
         names = item.types.tolist()
         for name, matrix in item.nodes.items():
@@ -171,12 +171,12 @@ def check_counts(item: Item, i: int) -> None:
 
 
 def read_items(X: Sequence[Any]) -> list[Item]:
-    """All examples."""
+    """Read all examples."""
     return [read_item(X[i], i) for i in range(len(X))]
 
 
 def type_names(items: list[Item]) -> LabelSet:
-    """The types of nodes that occur."""
+    """Return the types of nodes that occur."""
     typed = [item.types is not None for item in items]
     if not any(typed):
         return LabelSet([ONE_TYPE])
@@ -188,7 +188,7 @@ def type_names(items: list[Item]) -> LabelSet:
 
 
 def width_of(matrices: list[Any], where: str) -> int:
-    """The number of features of the first matrix that there is."""
+    """Return the number of features of the first matrix that is not None."""
     for i, matrix in enumerate(matrices):
         if matrix is None:
             continue
@@ -202,7 +202,7 @@ def width_of(matrices: list[Any], where: str) -> int:
 
 
 def without_gaps(matrices: list[Any], width: int) -> list[Any]:
-    """Empty matrices of the same kind where an example has none."""
+    """Replace None by empty matrices of the same kind."""
     kind = next((m for m in matrices if m is not None), None)
     dtype = getattr(kind, "dtype", np.float64)
     if sp.issparse(kind):
@@ -211,7 +211,10 @@ def without_gaps(matrices: list[Any], width: int) -> list[Any]:
 
 
 def is_forest(n: int, edges: np.ndarray, cliques: Mapping[Hashable, np.ndarray]) -> bool:
-    """Whether a graph has no cycle; edges between the same nodes count once, a factor over more is a node."""
+    """Whether a graph has no cycle.
+
+    Parallel edges count once, and a factor over several nodes counts as a node.
+    """
     parts = [edges]
     for members in cliques.values():
         F, m = members.shape
@@ -223,7 +226,7 @@ def is_forest(n: int, edges: np.ndarray, cliques: Mapping[Hashable, np.ndarray])
 
 
 def check_output(y: Any, n: int, i: int) -> None:
-    """Refuse an output without exactly one label for each node."""
+    """Raise ValueError unless an output has exactly one label for each node."""
     unmasked(y, f"Y[{i}]")
     if isinstance(y, str) or not hasattr(y, "__len__") or getattr(y, "shape", None) == ():
         raise ValueError(f"Y[{i}] must hold a label for each node, got {short(y)}")

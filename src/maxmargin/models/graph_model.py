@@ -1,4 +1,4 @@
-"""What models over graphs share, and how they are read from a model file."""
+"""Base class of models over graphs, and functions that read them from a model file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from maxmargin.models.registry import FACTORS, SUMS, UNKNOWN_LABELS
 
 
 class GraphModel(Model):
-    """What models over graphs share: the method of the argmax, and its budget."""
+    """Base of models over graphs: the method of the argmax, and its limit on iterations."""
 
     powers: ClassVar[tuple[str, ...]] = (FACTORS, SUMS, UNKNOWN_LABELS)
     stored: ClassVar[dict[str, str]] = {"loss": "task_loss", "inference": "inference_method"}
@@ -39,13 +39,16 @@ class GraphModel(Model):
 
     @property
     def exact(self) -> bool:
-        """Whether the argmax is exact for graphs as in training; else certificates are made of ceilings."""
+        """Whether the argmax is exact for graphs such as the training graphs.
+
+        If it is not exact, certificates use upper bounds.
+        """
         forests = self.inference_method == "auto" and getattr(self, "forests_", False)
         return self.inference_method == "tree" or forests
 
 
 def saved_types(state: dict[str, Any], most: int) -> tuple[LabelSet, list[LabelSet]]:
-    """Types of nodes and the labels of each, from a file."""
+    """Read the types of nodes, and the labels of each, from a file."""
     types = LabelSet.from_state(entries_of(field_of(state, "types"), "types"))
     sets = [LabelSet.from_state(entries_of(own, "labels")) for own in list_of(state, "labels")]
     if not len(types) or len(sets) != len(types):
@@ -56,7 +59,7 @@ def saved_types(state: dict[str, Any], most: int) -> tuple[LabelSet, list[LabelS
 
 
 def saved_widths(state: dict[str, Any], types: int) -> list[int]:
-    """How many features nodes of each type have, from a file."""
+    """Read the number of features of each type of nodes from a file."""
     widths = list_of(state, "n_features")
     if len(widths) != types or not all(is_whole_in(d, 0, MOST_FEATURES) for d in widths):
         raise FieldError(f"n_features must be {types} whole numbers, got {short(widths)}")
@@ -64,7 +67,7 @@ def saved_widths(state: dict[str, Any], types: int) -> list[int]:
 
 
 def saved_type_pairs(state: dict[str, Any], types: int) -> list[tuple[int, int, str]]:
-    """Which types edges join, and the kind of their weights, from a file."""
+    """Read the pairs of types that edges join, and the kind of their weights, from a file."""
     found = []
     for entry in list_of(state, "pairwise"):
         if not isinstance(entry, list) or len(entry) != 3:
@@ -83,5 +86,5 @@ def saved_type_pairs(state: dict[str, Any], types: int) -> list[tuple[int, int, 
 
 
 def saved_method(state: dict[str, Any]) -> tuple[str, int]:
-    """The method of the argmax and its budget, from a file."""
+    """Read the method of the argmax, and its limit on iterations, from a file."""
     return choice(state, "inference", tuple(METHODS)), count(state, "iterations", 1, 2**31 - 1)

@@ -3,8 +3,9 @@
     xi_i(w) = max(0, max_j l_ij - <w, x_ij>)                      Groups: rows x, margins l
     xi_i(w) = max(0, |y_i - <w, x_i>| - epsilon)                  Regression
 
-Regression is the groups {(x_i, y_i - epsilon), (-x_i, -y_i - epsilon)}: the two never bind at once, so that
-one slack is as good as the paper's two. ``coef_`` is w, (d,), or (d + 1,) with a bias, the bias last.
+Regression uses the groups {(x_i, y_i - epsilon), (-x_i, -y_i - epsilon)}. The two constraints are never
+active together, so that one slack serves as well as the two of the paper. ``coef_`` is w, of shape (d,), or
+(d + 1,) if there is a bias, which comes last.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from maxmargin.models.protocol import Model, weights_and_bias
 
 
 class GroupExamples(CompiledExamples):
-    """Constraints in the core; output 0 of a group is "no constraint", output j its j-th."""
+    """Constraints in the core; output 0 of a group means "no constraint", output j means the j-th."""
 
     enumerates = True
 
@@ -61,15 +62,15 @@ class GroupExamples(CompiledExamples):
         )
 
     def ready(self, w: np.ndarray) -> np.ndarray:
-        return w  # rows are multiplied with w itself
+        return w  # the core multiplies rows with w itself
 
     def predict(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
-        """<w, x> of every row."""
+        """Return <w, x> of every row."""
         return self.rows.core.rows.scores(w, n_jobs)
 
 
 def group_offsets(groups: Any, n_rows: int) -> np.ndarray:
-    """Offsets of the groups, (n + 1,); each row its own group where none are given."""
+    """Return the offsets of the groups, (n + 1,); without groups each row is a group."""
     if groups is None:
         return np.arange(n_rows + 1)
     offsets = array_of(groups, "groups")
@@ -88,7 +89,7 @@ def group_offsets(groups: Any, n_rows: int) -> np.ndarray:
 
 
 def numbers(values: Any, name: str, n: int) -> np.ndarray:
-    """Finite float64 numbers of shape (n,)."""
+    """Return the values as finite float64 numbers of shape (n,)."""
     array = floats(values, name)
     if array.shape != (n,):
         raise ValueError(f"{name} must have shape ({n},), one for each row of X, got {array.shape}")
@@ -99,13 +100,13 @@ def numbers(values: Any, name: str, n: int) -> np.ndarray:
 
 
 def split_groups(X: Any, margins: np.ndarray, groups: Any) -> tuple[MappedSequences, list[Any]]:
-    """Groups of rows and their margins one by one, as parts of a stream need them."""
+    """Split the rows and their margins into groups, for the chunks of a stream."""
     offsets = group_offsets(groups, X.shape[0])
     return sequences_of([X], np.diff(offsets)), np.split(margins, offsets[1:-1])
 
 
 class RowModel(Model):
-    """What both share: rows of features, one weight for each."""
+    """Base of Groups and Regression: rows of features, and one weight for each feature."""
 
     bias: float | None = None
     flat = True
@@ -121,11 +122,11 @@ class RowModel(Model):
         self.size_joint_feature: int = n_features + (self.bias is not None)
 
     def read(self, X: Any) -> FeatureRows:
-        """The rows, in the core."""
+        """Copy the rows into the core."""
         return rows_of_table(X, self.n_features_, self.bias)
 
     def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> GroupExamples:
-        """The model on these rows and their margins or targets."""
+        """Bind the model to these rows and their margins or targets."""
         if node_weight is not None:
             raise ValueError("node_weight: a group has one slack; use sample_weight")
         rows = self.read(X)
@@ -139,7 +140,7 @@ class RowModel(Model):
 
 
 class Groups(RowModel):
-    """Rows of X are constraints.
+    """Constraints as rows of X: <w, x> should be at least the margin of the row.
 
     Parameters
     ----------
@@ -161,7 +162,7 @@ class Groups(RowModel):
             super().initialize(X, Y)
 
     def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> GroupExamples:
-        """The model on these constraints; in X each group is a matrix of its own."""
+        """Bind the model to these constraints; X may also hold a matrix for each group."""
         if not isinstance(X, MappedSequences):
             return super().bind(X, Y, node_weight)
         rows = feature_rows(X, self.n_features_, names="X[{}]")
@@ -210,11 +211,11 @@ class Regression(RowModel):
         return GroupExamples(rows, 2 * np.arange(n + 1), np.repeat(np.arange(n), 2), signs, margins)
 
     def loss(self, y: float, y_hat: float) -> float:
-        """max(0, |y - y_hat| - epsilon)."""
+        """Return max(0, |y - y_hat| - epsilon)."""
         return max(0.0, abs(float(y) - float(y_hat)) - self.epsilon)
 
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
-        """Named parts of w: ``weights`` (d,) and, with a bias, ``bias`` ()."""
+        """Return the named parts of w: ``weights`` (d,) and, with a bias, ``bias`` ()."""
         return weights_and_bias(np.asarray(w), self.bias)
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -1,10 +1,10 @@
-"""What a model with its weights looks like inside: weights by name, and what a score is made of.
+"""Views of a fitted model: weights by name, and the terms of a score.
 
     <w, Psi(x, y)> = sum over nodes of y, over the terms of a node, of value * weight
 
-A term is a feature of the node, its bias, or a tie to other nodes: the transition from the position before,
-a pair with a label that is on. A tie belongs to the later of its nodes. The layout of w is known to
-``unpack`` of the model alone.
+A term is a feature of the node, its bias, or a tie to other nodes. A tie is the transition from the previous
+position, or a pair with another label that is on. A tie belongs to its later node. Only ``unpack`` of the
+model knows the layout of w.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ START_NAME, END_NAME, BIAS_NAME = "(start)", "(end)", "(bias)"
 
 @dataclass
 class Node:
-    """The terms of one node: features by number, and others by name; each with its value and weight."""
+    """The terms of one node: features by number, other terms by name; each with its value and weight."""
 
     name: Any
     label: Any
@@ -37,11 +37,11 @@ class Node:
 
     @property
     def score(self) -> float:
-        """What the node adds to the score."""
+        """The contribution of the node to the score."""
         return float(self.values @ self.weights) + sum(v * w for _, v, w in self.others)
 
     def table(self, names: np.ndarray) -> Table:
-        """The terms, those that say most first."""
+        """Return a table of the terms, the largest contributions first."""
         found = [*(names[j] for j in self.columns), *(name for name, _, _ in self.others)]
         values = np.concatenate([self.values, [v for _, v, _ in self.others]])
         weights = np.concatenate([self.weights, [w for _, _, w in self.others]])
@@ -56,7 +56,7 @@ class Node:
 
 
 def nonzero_features(table: Any, t: int) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers and values of the features of a row that are not zero."""
+    """Return the numbers and values of the nonzero features of a row."""
     if sp.issparse(table):
         own = slice(*table.indptr[t : t + 2])
         return table.indices[own], table.data[own].astype(np.float64)
@@ -66,7 +66,7 @@ def nonzero_features(table: Any, t: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Inside:
-    """A fitted model and its weights, for one label per row."""
+    """A fitted model and its weights, for models with one label per row."""
 
     features = "weights"  # the part of w that has a row of features for each label
 
@@ -77,14 +77,14 @@ class Inside:
 
     @cached_property
     def feature_names(self) -> np.ndarray:
-        """The names of the features: those of the attributes, or x0, x1, ..."""
+        """The names of the features: the attribute names, or x0, x1, ..."""
         encoder = getattr(self.model, "encoder_", None)
         if encoder is not None:
             return encoder.get_feature_names_out()
         return np.array([f"x{j}" for j in range(self.model.n_features_)], dtype=object)
 
     def code(self, label: Any) -> int:
-        """The number of a label; refuses one that the model does not know."""
+        """Return the code of a label; raise ValueError for a label that the model does not know."""
         known = self.model.labels_.encode([label])[0]
         if known < 0:
             raise ValueError(
@@ -94,12 +94,12 @@ class Inside:
 
     @cached_property
     def _table(self) -> Any:
-        """The weights of features, label by label; pairs that alone have weights by rows."""
+        """The weights of features, one row per label; a CSR matrix if only some pairs have weights."""
         table = self.parts[self.features]
         return table.tocsr().sorted_indices() if sp.issparse(table) else table
 
     def _weights(self, code: int, columns: np.ndarray) -> np.ndarray:
-        """The weights of some features for a label."""
+        """Return the weights of some features for a label."""
         table = self._table
         if not sp.issparse(table):
             return np.asarray(table[code, columns])
@@ -110,17 +110,17 @@ class Inside:
         return np.where(there, weights[place], 0.0)
 
     def weights(self, label: Any) -> np.ndarray:
-        """The weight of every feature for a label."""
+        """Return the weight of every feature for a label."""
         return self._weights(self.code(label), np.arange(self.model.n_features_))
 
     def ties(self) -> Table:
-        """The weights between labels."""
+        """Return the weights between labels."""
         raise ValueError(
             f"model {type(self.model).__name__} has no transitions: an output is one label"
         )
 
     def node(self, name: Any, code: int, table: Any, t: int) -> Node:
-        """The terms of the features of row t, and of the bias, for a label."""
+        """Return the terms of the features of row t, and of the bias, for a label."""
         columns, values = nonzero_features(table, t)
         label = self.model.classes_.tolist()[code]
         found = Node(name, label, columns, values, self._weights(code, columns))
@@ -129,11 +129,11 @@ class Inside:
         return found
 
     def single(self, x: Any) -> Any:
-        """X of one example."""
+        """Return X with a single example."""
         return self.model.one_row(x)
 
     def best(self, x: Any) -> Any:
-        """The output that is predicted."""
+        """Return the predicted output."""
         return self.model.bind(self.single(x)).predict(self.w)[0]
 
     def knows(self, y: Any) -> bool:
@@ -141,25 +141,25 @@ class Inside:
         return self.model.labels_.encode([y])[0] >= 0
 
     def nodes(self, x: Any, y: Any) -> list[Node]:
-        """The terms of every node of an output."""
+        """Return the terms of every node of an output."""
         return [self.node("label", self.code(y), sp.csr_matrix(self.single(x)), 0)]
 
     def score(self, x: Any, y: Any) -> float:
-        """<w, Psi(x, y)>."""
+        """Return <w, Psi(x, y)>."""
         return sum(node.score for node in self.nodes(x, y))
 
     def margin(self, x: Any, y: Any, y_hat: Any) -> float:
-        """<w, Psi(x, y_hat)> - <w, Psi(x, y)>; infinite where y has a label that is not known."""
+        """Return <w, Psi(x, y_hat)> - <w, Psi(x, y)>; infinite if y has an unknown label."""
         return self.score(x, y_hat) - self.score(x, y) if self.knows(y) else np.inf
 
     def mistakes(self, y: Any, y_hat: Any) -> Iterator[str]:
-        """What is wrong with a prediction, in words; nothing if it is right."""
+        """Yield a description of each mistake in a prediction."""
         if y != y_hat:
             yield f"{y_hat} for {y}"
 
 
 class BinaryInside(Inside):
-    """Of two labels: the score of a label is its margin over the other one, as in decision_function."""
+    """View of a model of two labels; a label's score is its margin, as in decision_function."""
 
     def __init__(self, model: Any, w: np.ndarray):
         super().__init__(model, w)
@@ -172,7 +172,7 @@ class BinaryInside(Inside):
 
 
 class ChainInside(Inside):
-    """Of a chain."""
+    """View of a chain."""
 
     features = "unary"
 
@@ -183,10 +183,10 @@ class ChainInside(Inside):
         return bool((self.model.labels_.encode_sequences([y]) >= 0).all())
 
     def ties(self) -> Table:
-        """The weights of transitions [previous, next], with the start and the end; -inf: not legal."""
+        """Return the weights of transitions [previous, next], with start and end; -inf if forbidden."""
         labels, rules = self.model.classes_.tolist(), self.model.rules_
         K = len(labels)
-        table = np.zeros((K + 2, K + 1))  # the last row: pairs of the end and a last label
+        table = np.zeros((K + 2, K + 1))  # the last row is for pairs of the end and a last label
         table[:K, :K] = self.parts["transitions"]
         table[K, :K], table[:K, K] = self.parts.get("start", 0.0), self.parts.get("end", 0.0)
         keys = np.empty(0, np.int64) if rules is None else rules.keys
@@ -214,7 +214,7 @@ class ChainInside(Inside):
         return found
 
     def _tie(self, found: list[Node], codes: list[int], between: Any) -> None:
-        """Add what ties a position to those before it."""
+        """Add the terms that tie a position to earlier positions."""
         edges = between and between[0]
         names = None if edges is None else edge_names(self.model.edges_)
         for t in range(1, len(found)):
@@ -237,17 +237,17 @@ class ChainInside(Inside):
 
 
 def edge_names(edges: Any) -> Any:
-    """The names of the features of edges."""
+    """Return the names of the features of edges."""
     if edges.encoder is not None:
         return edges.encoder.get_feature_names_out()
     return [f"edge{j}" for j in range(edges.n_features)]
 
 
 class LabelsInside(Inside):
-    """Of sets of labels: the nodes of an output are the labels that are on."""
+    """View of a model of label sets: the nodes of an output are the labels that are on."""
 
     def ties(self) -> Table:
-        """The weights of pairs of labels that are both on; nothing where a pair has none."""
+        """Return the weights of pairs of labels that are both on; NaN for a pair without a weight."""
         labels, pairs = self.model.classes_.tolist(), self.model.pair_codes_
         table = np.full((len(labels), len(labels)), np.nan)
         table[pairs[:, 0], pairs[:, 1]] = table[pairs[:, 1], pairs[:, 0]] = self.parts["pairs"]
@@ -269,7 +269,7 @@ class LabelsInside(Inside):
         return not self.model.sets_ or all(label in self.model.labels_.code for label in y)
 
     def _on(self, y: Any) -> list[int]:
-        """The numbers of the labels that are on."""
+        """Return the codes of the labels that are on."""
         Y = [y] if self.model.sets_ else np.asarray(y).reshape(1, -1)
         return np.flatnonzero(self.model.encode(Y)[0]).tolist()
 

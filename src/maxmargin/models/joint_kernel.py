@@ -1,11 +1,12 @@
-"""JointKernel: any model through a kernel K((x, y), (x', y')) on inputs with outputs.
+"""JointKernel: any model, with a kernel K((x, y), (x', y')) on pairs of input and output.
 
     Psi(x, y) = L^-1 [K((x, y), (x_j, y_j))]_j        basis pairs (x_j, y_j), L the Cholesky factor of
                                                       their kernel matrix (OP8 and OP9 of Joachims,
                                                       Finley and Yu, 2009)
 
-The pairs are taken from (x_i, y) with the training inputs x_i and all their outputs y. Without a rank the
-basis spans them all, so that the problem is that of K itself. The argmax enumerates the outputs of x.
+The basis pairs are chosen from (x_i, y) with the training inputs x_i and all their outputs y. Without a rank
+the basis spans all these pairs, so that the problem is the problem with K itself. The argmax enumerates the
+outputs of x.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from maxmargin.notebook import Shown
 NEEDED = ("joint_kernel", "outputs", "loss")
 
 
-MOST_PAIRS = 4000  # that are taken as a basis without a rank: 16 million calls of the kernel
+# Limit on pairs for a basis without a rank; 4000 pairs take 16 million calls of the kernel.
+MOST_PAIRS = 4000
 
 
 @dataclass(eq=False, repr=False)
@@ -39,16 +41,16 @@ class JointKernel(Shown):
     Parameters
     ----------
     model : object
-        With ``joint_kernel(x, y, x2, y2)``, ``outputs(x)`` (a list of all outputs of x) and
-        ``loss(y, y_hat)``; ``initialize(X, Y)`` is called where it has one.
+        An object with ``joint_kernel(x, y, x2, y2)``, ``outputs(x)`` (a list of all outputs of x) and
+        ``loss(y, y_hat)``. Its ``initialize(X, Y)`` is called if it exists.
     rank : int or None
-        Number of basis pairs; None: as many as it takes to span all, which is exact.
+        Number of basis pairs; None: as many as are needed to span all pairs, which is exact.
     basis : "greedy" or "random"
-        How they are chosen: the pair that is explained worst, or any.
+        How basis pairs are chosen: each time the pair that the basis explains worst, or random pairs.
     cache_bytes : int
-        Memory for the features of inputs that come again.
+        Memory for the features of inputs, which are often used again.
     random_state : int, RandomState or None
-        For the random basis.
+        Seed of the random basis.
     """
 
     model: Any
@@ -59,7 +61,7 @@ class JointKernel(Shown):
 
     @property
     def needs_all(self) -> str:
-        """A basis that spans all pairs does."""
+        """The reason why training needs all examples, if the basis spans all pairs."""
         return "" if self.rank is not None else SPANS
 
     def initialize(self, X: Any, Y: Any) -> None:
@@ -105,7 +107,7 @@ class JointKernel(Shown):
         whole().check("JointKernel: cache_bytes", self.cache_bytes)
 
     def features(self, x: Any) -> tuple[list[Any], np.ndarray]:
-        """All outputs of x, and Psi(x, y) of each."""
+        """Return all outputs of x, and Psi(x, y) of each."""
         known = self._known.find(x)
         if known is None:
             outputs = list(self.model.outputs(x))
@@ -114,11 +116,11 @@ class JointKernel(Shown):
         return known
 
     def outputs(self, x: Any) -> list[Any]:
-        """All outputs of x."""
+        """Return all outputs of x."""
         return self.features(x)[0]
 
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
-        """Psi(x, y)."""
+        """Return Psi(x, y)."""
         outputs, psi = self.features(x)
         place = position(outputs, y)
         if place is None:
@@ -126,7 +128,7 @@ class JointKernel(Shown):
         return psi[place]
 
     def loss(self, y: Any, y_hat: Any) -> float:
-        """Delta(y, y_hat) of the model."""
+        """Return Delta(y, y_hat) of the model."""
         return self.model.loss(y, y_hat)
 
     def _best(
@@ -136,20 +138,20 @@ class JointKernel(Shown):
         return outputs[int(np.argmax(value(psi @ w, outputs)))]
 
     def inference(self, x: Any, w: np.ndarray) -> Any:
-        """argmax_y <w, Psi(x, y)>."""
+        """Return argmax_y <w, Psi(x, y)>."""
         return self._best(x, lambda scores, _: scores, w)
 
     def loss_augmented_inference(self, x: Any, y: Any, w: np.ndarray) -> Any:
-        """argmax_y' Delta(y, y') + <w, Psi(x, y')>."""
+        """Return argmax_y' Delta(y, y') + <w, Psi(x, y')>."""
         return self._best(x, lambda scores, outputs: scores + self._losses(y, outputs), w)
 
     def slack_rescaled_inference(self, x: Any, y: Any, w: np.ndarray) -> Any:
-        """argmax_y' Delta(y, y') (1 + <w, Psi(x, y') - Psi(x, y)>)."""
+        """Return argmax_y' Delta(y, y') (1 + <w, Psi(x, y') - Psi(x, y)>)."""
         own = float(self.joint_feature(x, y) @ w)
         return self._best(x, lambda scores, o: self._losses(y, o) * (1 + scores - own), w)
 
     def inference_k_best(self, x: Any, w: np.ndarray, k: int) -> list[tuple[Any, float]]:
-        """The k best outputs with their scores, best first."""
+        """Return the k best outputs with their scores, best first."""
         outputs, psi = self.features(x)
         scores = psi @ w
         return [(outputs[j], float(scores[j])) for j in np.argsort(-scores, kind="stable")[:k]]
@@ -168,13 +170,13 @@ class PairKernel:
         return np.array([[float(self.kernel(*a, *b)) for b in B[:, 0]] for a in A[:, 0]])
 
     def diag(self, A: np.ndarray) -> np.ndarray:
-        """K((x, y), (x, y)) of every pair."""
+        """Return K((x, y), (x, y)) of every pair."""
         return np.array([float(self.kernel(*a, *a)) for a in A[:, 0]])
 
 
 @dataclass(eq=False, repr=False)
 class FeatureCache:
-    """Features of inputs seen before, the oldest evicted first; a copy of it starts empty."""
+    """A cache of the features of inputs; it evicts the oldest first, and a pickled copy starts empty."""
 
     most_bytes: int
     bytes: int = 0
@@ -185,25 +187,25 @@ class FeatureCache:
         return FeatureCache, (self.most_bytes,)
 
     def find(self, x: Any) -> tuple[list[Any], np.ndarray] | None:
-        """Outputs and features of an input, where they are kept."""
+        """Return the outputs and the features of an input; None if they are not in the cache."""
         known = self.known.get(input_key(x))
         return None if known is None else known[1:]
 
     def keep(self, x: Any, outputs: list[Any], psi: np.ndarray) -> tuple[list[Any], np.ndarray]:
-        """Keep them, if they fit after older ones are evicted."""
+        """Store outputs and features of an input if they fit; evict older entries to make room."""
         with self.lock:
             key = input_key(x)
             if key not in self.known and psi.nbytes <= self.most_bytes:
                 while self.bytes + psi.nbytes > self.most_bytes:
                     self.bytes -= self.known.popitem(last=False)[1][2].nbytes
-                # `x` too: while it is kept, no other object has its id.
+                # The entry holds `x` too, so that no other object can get its id.
                 self.known[key] = x, outputs, psi
                 self.bytes += psi.nbytes
         return outputs, psi
 
 
 def as_pairs(pairs: Sequence[tuple[Any, Any]]) -> np.ndarray:
-    """Pairs as a column, so that they are chosen and cut like rows of features."""
+    """Return pairs as a column, so that they can be indexed like rows of features."""
     column = np.empty((len(pairs), 1), dtype=object)
     for j, pair in enumerate(pairs):
         column[j, 0] = pair
@@ -211,7 +213,7 @@ def as_pairs(pairs: Sequence[tuple[Any, Any]]) -> np.ndarray:
 
 
 def input_key(x: Any) -> Any:
-    """What distinguishes inputs: arrays by content, since each slice is a new object; others by identity."""
+    """Return a key for an input: arrays by content, since each slice is a new object; others by identity."""
     if sp.issparse(x):
         x = x.tocsr(copy=True)
         x.sum_duplicates()
@@ -223,7 +225,7 @@ def input_key(x: Any) -> Any:
 
 
 def position(outputs: list[Any], y: Any) -> int | None:
-    """The place of y among the outputs."""
+    """Return the position of y among the outputs; None if it is not there."""
     places = (
         j for test in (operator.is_, np.array_equal) for j, o in enumerate(outputs) if test(o, y)
     )

@@ -1,11 +1,11 @@
-"""Kernel: a model with feature rows, its linear scores <w_y, x> replaced by functions of a kernel's space.
+"""Kernel: a model with feature rows whose linear scores <w_y, x> become functions in the space of a kernel.
 
     exact:    w_y = sum_c A[y, c] phi(x_c) over all training rows;  |w|^2 = tr(A K A')
     rank k:   w_y linear in phi(x) = L^-1 k(b, x), k basis rows b, L the Cholesky factor of K[b, b]
 
-``coef_`` keeps the order of the base model, with the centres (exact) or the k features for its features. A
-``bias`` of the base model is bias^2 added to the kernel (exact) or a constant feature (rank k), which is the
-same thing.
+``coef_`` has the order of the base model, with the centres (exact) or the k features of phi in place of its
+features. A ``bias`` of the base model adds bias^2 to the kernel (exact) or appends a constant feature
+(rank k); the two are equivalent.
 """
 
 from __future__ import annotations
@@ -60,9 +60,10 @@ class Kernel(Model):
     Parameters
     ----------
     model : models.Binary(...), models.Multiclass(...) or models.Chain(...)
-        What is predicted, and its loss. For a chain the kernel is on positions; transitions stay linear.
+        The base model: the form of outputs, and the loss. For a chain the kernel is on positions;
+        transitions stay linear.
     kernel : "linear", "poly", "rbf", "laplacian", "sigmoid", "cosine", or a function
-        A function of two matrices of rows that gives the matrix of k(row, row').
+        A function takes two matrices of rows and returns the matrix of k(row, row').
     gamma : "scale", None or float
         "scale": 1 / (d var(X)); None: 1 / d. For "rbf", "poly", "laplacian" and "sigmoid".
     degree, coef0 : float
@@ -70,11 +71,11 @@ class Kernel(Model):
     rank : int or None
         Number of basis rows; None: the exact kernel.
     basis : "greedy" or "random"
-        How they are chosen: the row that is explained worst, or any.
+        How basis rows are chosen: each time the row that the basis explains worst, or random rows.
     cache_bytes : int
         Memory for rows of the exact kernel's matrix.
     random_state : int, RandomState or None
-        For the random basis.
+        Seed of the random basis.
     """
 
     get_params: ClassVar[Callable[..., Any]] = BaseEstimator.get_params
@@ -95,16 +96,16 @@ class Kernel(Model):
 
     @property
     def task(self) -> str:  # type: ignore[override]
-        """That of the base model."""
+        """The task of the base model."""
         return self.model.task
 
     @property
     def encoder_(self) -> Any:
-        """That of the base model."""
+        """The encoder of the base model."""
         return self.base_.encoder_
 
     def initialize(self, X: Any, Y: Any) -> None:
-        """Learn what the base model learns; keep the training rows, or choose the basis."""
+        """Initialise the base model; then keep the training rows, or choose the basis."""
         self._check()
         self.base_: Any = clone(self.model, safe=False)
         self.base_.initialize(X, Y)
@@ -124,9 +125,9 @@ class Kernel(Model):
         self._measure()
 
     def _choose_kernel(self, rows: Any) -> None:
-        """The kernel of the parameters, for these rows."""
+        """Set the kernel from the parameters, for these rows."""
         bias = self.base_.bias
-        # A basis has the bias as a feature beside it; all rows together carry it in the kernel.
+        # With a basis the bias is an additional feature; the exact kernel contains it.
         constant = float(bias) ** 2 if bias is not None and self.rank is None else 0.0
         gamma = resolve_gamma(self.gamma, rows)
         self.kernel_: KernelFunction = KernelFunction(
@@ -162,7 +163,7 @@ class Kernel(Model):
 
     @property
     def needs_all(self) -> str:
-        """An exact kernel does; a loss of the whole sample, too."""
+        """The reason why training needs all examples, if the kernel is exact or the base model needs them."""
         return SPANS if self.rank is None else self.model.needs_all
 
     @property
@@ -171,7 +172,7 @@ class Kernel(Model):
         return self.base_.flat
 
     def over(self, n_features: int, bias: float | None = None) -> Any:
-        """The base model over other features than its own."""
+        """Return the base model with other features in place of its own."""
         twin = copy.copy(self.base_)
         twin.n_features_, twin.bias, twin.encoder_ = n_features, bias, None
         twin._measure()
@@ -186,13 +187,13 @@ class Kernel(Model):
         self.scores_: Any = self.over(1).size_joint_feature - self.over(0).size_joint_feature
 
     def split(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Weights under the kernel, a row for each score of an input row; and the rest."""
+        """Split w into the weights under the kernel, a row for each score of an input row, and the rest."""
         width = self.centres_.shape[0] + (self.machine_.bias is not None)
         unary, rest = np.split(np.asarray(w, dtype=np.float64), [self.scores_ * width])
         return unary.reshape(self.scores_, width), rest
 
     def expand(self, w: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
-        """Centres, coefficients over them, a constant for each score; and the rest of w."""
+        """Return the centres, coefficients over them, a constant for each score, and the rest of w."""
         unary, rest = self.split(w)
         if self.basis_ is None:
             used = np.flatnonzero(unary.any(axis=0))
@@ -204,7 +205,7 @@ class Kernel(Model):
         return self.centres_, self.basis_.fold(unary[:, :k]), shift, rest
 
     def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> Examples:
-        """The model on these data; without Y for prediction only."""
+        """Bind the model to these data; without Y for prediction only."""
         check_lengths(X, Y)
         read = self.base_.read(X)
         rows = read.stacked()
@@ -215,7 +216,7 @@ class Kernel(Model):
         return self.machine_.bind_rows(linear, Y, node_weight)
 
     def features(self, x: Any) -> np.ndarray:
-        """What the base model sees of one input: kernel values at the centres, or phi."""
+        """Return the features of one input for the base model: kernel values at the centres, or phi."""
         row = x if not self.flat or sp.issparse(x) else np.asarray(x)[None, :]
         rows = self.base_.read(row if self.flat else [x]).stacked()
         if self.basis_ is None:
@@ -225,31 +226,34 @@ class Kernel(Model):
         return values[0] if self.flat else values
 
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
-        """The vector whose product with w is the score of y; of Psi itself for a basis only."""
+        """Return the vector whose product with w is the score of y.
+
+        It is Psi(x, y) only if the model has a basis.
+        """
         return self.machine_.joint_feature(self.features(x), y)
 
     def loss(self, y: Any, y_hat: Any) -> float:
-        """Delta(y, y_hat) of the base model."""
+        """Return Delta(y, y_hat) of the base model."""
         return self.base_.loss(y, y_hat)
 
     def inference(self, x: Any, w: np.ndarray) -> Any:
-        """The output with the best score."""
+        """Return the output with the best score."""
         return self.machine_.inference(self.features(x), w)
 
     def loss_augmented_inference(self, x: Any, y: Any, w: np.ndarray) -> Any:
-        """argmax_y' Delta(y, y') + <w, Psi(x, y')>."""
+        """Return argmax_y' Delta(y, y') + <w, Psi(x, y')>."""
         return self.machine_.loss_augmented_inference(self.features(x), y, w)
 
     def inference_k_best(self, x: Any, w: np.ndarray, k: int) -> list[tuple[Any, float]]:
-        """The k best outputs with their scores, best first."""
+        """Return the k best outputs with their scores, best first."""
         return self.machine_.inference_k_best(self.features(x), w, k)
 
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
-        """Named parts as the base model names them, the centres or phi for its features."""
+        """Return the parts of w that the base model names, with the centres or phi as its features."""
         return self.machine_.unpack(w)
 
     def compact(self, w: np.ndarray) -> tuple[Model, np.ndarray]:
-        """An exact kernel without the centres that have no coefficient."""
+        """Return an exact kernel without the centres whose coefficients are all zero."""
         if self.basis_ is not None:
             return self, w
         unary, rest = self.split(w)
@@ -305,7 +309,7 @@ class Kernel(Model):
 
 
 def saved_rows(arrays: dict[str, np.ndarray], shape: tuple[int, ...]) -> Any:
-    """Centres read from a file; refuses what is not a matrix of finite numbers of this shape."""
+    """Read the centres from a file; raise an error unless they form a matrix of this shape."""
     if "centres" in arrays:
         return table(arrays, "centres", np.float64, *shape)
     values, parts = table(arrays, "centres.data", np.float64, -1), []
@@ -320,7 +324,7 @@ def saved_rows(arrays: dict[str, np.ndarray], shape: tuple[int, ...]) -> Any:
 
 
 def saved_options(state: dict[str, Any]) -> list[Any]:
-    """Parameters from a file, in the order of ``Kernel``."""
+    """Read the parameters from a file, in the order of ``Kernel``."""
     found = [list_of(state, "options"), list_of(state, "rank")]
     if [len(part) for part in found] != [4, 4]:
         raise FieldError("options and rank must have 4 entries each")
@@ -338,7 +342,7 @@ def saved_options(state: dict[str, Any]) -> list[Any]:
 
 
 def saved_shape(state: dict[str, Any], n_features: int) -> tuple[int, int]:
-    """Rows and columns of the centres, from a file."""
+    """Read the numbers of rows and columns of the centres from a file."""
     shape = list_of(state, "shape")
     if len(shape) != 2 or not is_whole_in(shape[0], 1, MOST_COUNT) or shape[1] != n_features:
         raise FieldError(f"shape must be rows and {n_features} columns, got {short(shape)}")

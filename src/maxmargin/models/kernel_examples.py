@@ -1,9 +1,10 @@
 """A model under a kernel, bound to data.
 
-w is known by its coefficients A over the centres, w = sum_c A_c phi(x_c). On n rows its values are
-U = k(rows, centres) A, and <w, Psi(x_i, y)> reads them off: the base model on the unit rows e_1 .. e_n with
-U for its weights. So predictions and slacks are those of the base model, and so is the sum of planes, whose
-coefficients over the training rows are sums over unit rows. Only solvers need more: kernel rows in the core.
+w is given by its coefficients A over the centres, w = sum_c A_c phi(x_c). Its values on n rows are
+U = k(rows, centres) A. They determine <w, Psi(x_i, y)>: it is the score of the base model on the unit rows
+e_1 .. e_n with weights U. So the base model on unit rows also gives predictions, slacks and sums of planes;
+the coefficients of a sum of planes over the training rows are sums over unit rows. Only solvers need more,
+namely kernel rows in the core.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ from maxmargin.models.examples import Examples
 from maxmargin.models.extent import Extent
 from maxmargin.models.kernel_function import KernelFunction, indefinite, spans
 
-CALL = 300_000  # multiplications that cost as much as calling a kernel function
+# Multiplications that cost as much as one call of a kernel function; sets the length of blocks of
+# kernel rows.
+CALL = 300_000
+# A negative |w|^2 within this share of the sum of its terms is rounding; below it the kernel is indefinite.
 SQUARE_ROUNDING = 1e-11
 NOT_FITTED_ON = (
     "X is not what the model was fitted on: with an exact kernel w and the dual live on the training rows; "
@@ -30,7 +34,7 @@ NOT_FITTED_ON = (
 
 
 class GramRows:
-    """The kernel matrix of the training rows, whole in memory or in a cache of rows."""
+    """The kernel matrix of the training rows, complete in memory or in a cache of rows."""
 
     whole: np.ndarray | None = None
 
@@ -51,7 +55,8 @@ class GramRows:
                 f"cache_bytes must hold a row of the kernel matrix at least, {8 * n} bytes for {n} rows; "
                 f"got {cache_bytes}"
             )
-        # Rows come in random order: a longer block is mostly waste, once a call is worth its overhead.
+        # Rows are read in random order, so most of a long block is never used. A block is only as long as
+        # the overhead of a call justifies.
         wanted = -(-CALL // (n * max(1, rows.shape[1])))
         block = max(1, min(wanted, cache_bytes // (16 * n), n))
         known = kernel.squares(rows)
@@ -63,7 +68,7 @@ class GramRows:
         )
 
     def products(self, coefficients: np.ndarray) -> np.ndarray:
-        """coefficients K."""
+        """Return coefficients K."""
         if self.whole is not None:
             return coefficients @ self.whole
         used = np.flatnonzero(coefficients.any(axis=0))
@@ -72,7 +77,7 @@ class GramRows:
 
 
 class KernelExamples(Examples):
-    """Rows under a kernel; the dual lives on the training rows alone."""
+    """Rows under a kernel; the dual exists only on the training rows."""
 
     kernelised = True
 
@@ -89,7 +94,7 @@ class KernelExamples(Examples):
         self.gram: GramRows | None = None
         self.primal_alone: str = NOT_FITTED_ON
         if Y is not None and same_rows(rows, model.centres_):
-            self.rows = model.centres_  # one copy is enough
+            self.rows = model.centres_  # drop the second copy of the rows
             self.gram = GramRows(model.kernel_, self.rows, model.cache_bytes)
             self.primal_alone = ""
             inner = FeatureRows(self.gram.core, offsets, n, [self.gram.whole])
@@ -105,7 +110,7 @@ class KernelExamples(Examples):
         self.bounded: bool = plain.bounded
 
     def values(self, w: np.ndarray) -> np.ndarray:
-        """w on these rows: U, class-major, then the weights that no kernel is over."""
+        """Return the values of w on these rows: U, class by class, then the weights without a kernel."""
         if self._last is not None and np.array_equal(self._last[0], w):
             return self._last[1]
         if self.gram is None:
@@ -122,7 +127,7 @@ class KernelExamples(Examples):
     def _check_square(self, coefficients: np.ndarray, U: np.ndarray) -> None:
         assert self.gram is not None
         square = float(np.vdot(coefficients, U))
-        # |K| <= top, so that the terms of the sum are at most this in all
+        # |K| <= top, so the absolute values of all terms sum to at most this number.
         terms = self.gram.top * float((np.abs(coefficients).sum(axis=1) ** 2).sum())
         if square < -SQUARE_ROUNDING * terms:
             raise indefinite(self.model.kernel_, f"|w|^2 = {square:.3g}")
@@ -132,7 +137,7 @@ class KernelExamples(Examples):
         return replace(inner, terms=inner.terms + self.rows.shape[0])
 
     def magnitude(self, w: np.ndarray) -> tuple[float, float, int]:
-        """What ``problem.rounding.magnitude`` says of plain weights, of coefficients over the rows."""
+        """Do as ``problem.rounding.magnitude`` does, for coefficients over the rows instead of weights."""
         # A unit row reads one value, which is itself a sum over rows of the kernel matrix.
         assert self.gram is not None
         coefficients, rest = self.model.split(w)
@@ -171,7 +176,7 @@ class KernelExamples(Examples):
         return self.plain.output_sizes(blocks)
 
     def knows(self, outputs: np.ndarray, blocks: np.ndarray) -> bool:
-        """Whether outputs that were kept before hold this model's labels only."""
+        """Whether cached outputs contain only labels of this model."""
         return self.plain.knows(outputs, blocks)
 
     def around(self, fixed: Any) -> KernelExamples:

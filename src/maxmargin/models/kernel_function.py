@@ -3,9 +3,9 @@
     k(x, x') = <phi(x), phi(x')>        for rows x, x'; any symmetric positive semidefinite function
 
 The rank-k approximation (Joachims, Finley and Yu, 2009, Section 3.3) takes k basis rows b and the Cholesky
-factor L of K[b, b]; phi(x) = L^-1 k(b, x) are k features whose inner products are those of k projected on
-the basis. The greedy choice is the pivoted Cholesky factorisation: the next basis row is the one that the
-basis so far explains worst, the largest residual k(x, x) - |phi(x)|^2.
+factor L of K[b, b]. It has k features, phi(x) = L^-1 k(b, x). Their inner products equal the kernel
+projected on the basis. The greedy choice is the pivoted Cholesky factorisation. It takes as next basis row
+the row that the basis explains worst, with the largest residual k(x, x) - |phi(x)|^2.
 """
 
 from __future__ import annotations
@@ -22,17 +22,20 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from maxmargin.data.arrays import is_number
 from maxmargin.io.quoting import short
 
-SPANS = "w is a sum over all examples under an exact kernel"  # why it takes no chunks
+# the reason why an exact kernel cannot read the data in chunks
+SPANS = "w is a sum over all examples under an exact kernel"
 KERNELS = ("linear", "poly", "rbf", "laplacian", "sigmoid", "cosine")
-BLOCK_BYTES = 1 << 24  # of a block that is made and used up at once
-CHECKED = 200  # rows whose kernel matrix is looked at before training
-NEGATIVE = 1e-8  # share of the largest eigenvalue below which a negative one is rounding
-DROP = 1e-10  # share of the largest k(x, x) below which a residual adds no direction
+# size of a block of the kernel matrix that is computed and used at once; larger blocks take more memory
+BLOCK_BYTES = 1 << 24
+# rows whose kernel matrix is checked before training; the time of the check grows with the cube
+CHECKED = 200
+NEGATIVE = 1e-8  # a negative eigenvalue within this share of the largest one counts as rounding
+DROP = 1e-10  # a residual below this share of the largest k(x, x) is rounding and adds no direction
 
 
 @dataclass(frozen=True)
 class KernelFunction:
-    """k on two sets of rows; ``constant`` is added to it, as a constant feature would."""
+    """k on two sets of rows; ``constant`` is added to k, which is equivalent to a constant feature."""
 
     kernel: str | Callable[[Any, Any], Any]
     gamma: float | None = None
@@ -42,11 +45,11 @@ class KernelFunction:
 
     @property
     def name(self) -> str:
-        """The kernel as messages call it."""
+        """The name of the kernel in messages."""
         return repr(self.kernel) if isinstance(self.kernel, str) else "given as a function"
 
     def __call__(self, A: Any, B: Any, squares_of_B: np.ndarray | None = None) -> np.ndarray:
-        """k(a, b) for every row a of A and b of B, checked; |b|^2 where the caller knows them."""
+        """Return k(a, b) for every row a of A and b of B, checked; pass |b|^2 if it is known."""
         if callable(self.kernel):
             values = np.asarray(self.kernel(A, B))
             if values.shape != (A.shape[0], B.shape[0]) or values.dtype.kind not in "fiub":
@@ -56,7 +59,8 @@ class KernelFunction:
                     f"{values.shape}, dtype {values.dtype}"
                 )
         else:
-            with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused
+            # infinite values raise an error below
+            with np.errstate(over="ignore", invalid="ignore"):
                 values = self._named(A, B, squares_of_B)
         values = np.ascontiguousarray(values, dtype=np.float64)
         if not np.isfinite(values).all():
@@ -66,7 +70,7 @@ class KernelFunction:
         return values + self.constant if self.constant else values
 
     def _named(self, A: Any, B: Any, squares_of_B: np.ndarray | None) -> np.ndarray:
-        """The kernels that are functions of <a, b>, without scikit-learn's checks in every call."""
+        """Compute a named kernel; most skip scikit-learn's checks, which every call would repeat."""
         if self.kernel in ("laplacian", "cosine"):
             return pairwise_kernels(A, B, metric=self.kernel, filter_params=True, gamma=self.gamma)
         products = A @ B.T
@@ -83,11 +87,11 @@ class KernelFunction:
         return values**self.degree if self.kernel == "poly" else np.tanh(values, out=values)
 
     def squares(self, rows: Any) -> np.ndarray | None:
-        """|x|^2 of every row, where this kernel uses them: worth knowing for many calls with few rows."""
+        """Return |x|^2 of every row if this kernel uses it, to save time in many calls with few rows."""
         return squares(rows) if isinstance(self.kernel, str) and self.kernel == "rbf" else None
 
     def diagonal(self, rows: Any) -> np.ndarray:
-        """k(x, x) of every row; a function may have it as ``diag``, as those of Gaussian processes do."""
+        """Return k(x, x) of every row; the kernel may have a method ``diag``, as in Gaussian processes."""
         if hasattr(self.kernel, "diag"):
             diagonal = np.asarray(self.kernel.diag(rows), dtype=np.float64) + self.constant
         else:
@@ -99,7 +103,7 @@ class KernelFunction:
         return diagonal
 
     def products(self, rows: Any, centres: Any, coefficients: np.ndarray) -> np.ndarray:
-        """coefficients k(centres, rows), without the whole kernel matrix in memory."""
+        """Return coefficients k(centres, rows), without the whole kernel matrix in memory."""
         found = np.zeros((len(coefficients), rows.shape[0]))
         if centres.shape[0]:
             for a, b in spans(rows.shape[0], BLOCK_BYTES // (8 * centres.shape[0])):
@@ -108,20 +112,20 @@ class KernelFunction:
 
 
 def squares(rows: Any) -> np.ndarray:
-    """|x|^2 of every row."""
+    """Return |x|^2 of every row."""
     if sp.issparse(rows):
         return np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
     return np.einsum("ij,ij->i", rows, rows)
 
 
 def spans(n: int, size: int) -> Iterator[tuple[int, int]]:
-    """[0, n) in parts of at most `size`."""
+    """Split [0, n) into intervals of at most `size`."""
     size = max(1, size)
     return ((a, min(a + size, n)) for a in range(0, n, size))
 
 
 def indefinite(kernel: KernelFunction, what: str) -> ValueError:
-    """The error for a kernel that is not an inner product."""
+    """Return the error for a kernel that is not an inner product."""
     return ValueError(
         f"the kernel {kernel.name} is not positive semidefinite on these data ({what}): the problem "
         "would not be convex. Use 'rbf', 'laplacian', 'linear' or 'poly' with coef0 >= 0, or other "
@@ -130,15 +134,16 @@ def indefinite(kernel: KernelFunction, what: str) -> ValueError:
 
 
 def resolve_gamma(gamma: Any, rows: Any) -> float:
-    """gamma as a number: 1 / d for None, 1 / (d var(X)) for "scale"."""
+    """Return gamma as a number: 1 / d for None, 1 / (d var(X)) for "scale"."""
     d = max(1, rows.shape[1])
     if gamma is None:
         return 1.0 / d
     if isinstance(gamma, str) and gamma == "scale":
         dense = rows.data if sp.issparse(rows) else rows
         size = rows.shape[0] * d
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused
-            mean = dense.sum() / size  # of all entries, those that a sparse matrix leaves out too
+        with np.errstate(over="ignore", invalid="ignore"):  # infinite values raise an error below
+            # the mean over all entries, including the zeros that a sparse matrix does not store
+            mean = dense.sum() / size
             variance = float((((dense - mean) ** 2).sum() + (size - dense.size) * mean**2) / size)
         found = 1.0 / (d * variance) if variance > 0 else 1.0
         if not (np.isfinite(variance) and np.isfinite(found)):
@@ -152,7 +157,7 @@ def resolve_gamma(gamma: Any, rows: Any) -> float:
 
 
 def check_kernel(kernel: KernelFunction, rows: Any) -> None:
-    """Refuse a kernel whose matrix over some of the rows is not a matrix of inner products."""
+    """Raise ValueError if the kernel's matrix over some rows is not a matrix of inner products."""
     n = rows.shape[0]
     some = np.sort(np.random.default_rng(0).permutation(n)[:CHECKED])
     block = kernel(rows[some], rows[some])
@@ -177,7 +182,7 @@ class Basis:
     residual: float
 
     def features(self, kernel: KernelFunction, rows: Any) -> np.ndarray:
-        """phi(x) = L^-1 k(b, x), one row for each x."""
+        """Return phi(x) = L^-1 k(b, x), one row for each x."""
         phi = np.empty((rows.shape[0], len(self.factor)))
         for a, b in spans(rows.shape[0], BLOCK_BYTES // (8 * len(self.factor))):
             values = kernel(self.rows, rows[a:b])
@@ -185,14 +190,14 @@ class Basis:
         return phi
 
     def fold(self, weights: np.ndarray) -> np.ndarray:
-        """Coefficients a over the basis rows: <w, phi(x)> = a k(b, x), with a = L^-T w."""
+        """Return coefficients a over the basis rows: <w, phi(x)> = a k(b, x), with a = L^-T w."""
         return solve_triangular(self.factor, weights.T, lower=True, trans="T").T
 
 
 def pivoted_cholesky(
     kernel: KernelFunction, rows: Any, rank: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The greedy choice: pivots, the factor over all rows, and what is left of k(x, x)."""
+    """Choose rows greedily; return the pivots, the factor over all rows, and the residuals of k(x, x)."""
     residual = kernel.diagonal(rows)
     top, known = float(residual.max()), kernel.squares(rows)
     factor, pivots = np.zeros((rows.shape[0], rank)), np.empty(0, dtype=np.int64)
@@ -213,7 +218,7 @@ def pivoted_cholesky(
 def choose_basis(
     kernel: KernelFunction, rows: Any, rank: int, choice: str, rng: np.random.RandomState
 ) -> Basis:
-    """`rank` basis rows, at random or greedily; fewer where they explain all others."""
+    """Choose `rank` basis rows, at random or greedily; fewer if they explain all other rows."""
     pool = rows if choice == "greedy" else rows[np.sort(rng.permutation(rows.shape[0])[:rank])]
     pivots, factor, left = pivoted_cholesky(kernel, pool, rank)
     if len(pivots) == 0:

@@ -1,14 +1,15 @@
 """F1 of a whole sample with sets of labels: ``models.multivariate`` on all pairs (row, label), as one block.
 
-    Psi(X, Y') = 1/(2nL) sum_il y'_il x_i in the block of l,      y'_il = +1 where label l is on, else -1
+    Psi(X, Y') = 1/(2nL) sum_il y'_il x_i in the block of l,      y'_il = +1 if label l is on, else -1
 
-Without weights for pairs of labels the pairs (i, l) are decided one by one, with scores s_il = <w_l, x_i>.
+There are no weights for pairs of labels. So the score s_il = <w_l, x_i> of each pair (i, l) decides it alone.
 
     micro:  F1 of all nL pairs together is F1 of a sample of two classes, whose worst labelling is known
-    macro:  Delta = 1/L sum_l Delta_l, and <w, psi> is such a mean as well, so each label has its own worst
-            column:   xi(w) = 1/L sum_l max_{a, b} [ Delta_l(a, b) + m_l(a, b) ]
+    macro:  Delta = 1/L sum_l Delta_l, and <w, psi> is also a mean over labels, so each label has its own
+            worst column:   xi(w) = 1/L sum_l max_{a, b} [ Delta_l(a, b) + m_l(a, b) ]
 
-Under slack rescaling the product Delta (1 + <w, psi>) ties the columns of macro-F1: it is refused there.
+Under slack rescaling the product Delta (1 + <w, psi>) couples the columns of macro-F1, so macro-F1 is
+rejected there.
 """
 
 from __future__ import annotations
@@ -58,13 +59,13 @@ class LabelSample(MultivariateExamples):
         return f"{self.task_loss!r} {super().fingerprint}"
 
     def scores(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
-        """<w_l, x_i> of every pair."""
+        """Return <w_l, x_i> of every pair."""
         each = as_weights(w).reshape(self.n_labels, -1)
         read = self.rows.core.rows.scores
         return np.column_stack([read(own, n_jobs) for own in each]).ravel()
 
     def mix(self, c: np.ndarray) -> np.ndarray:
-        """X' c_l, label by label."""
+        """Return X' c_l, label by label."""
         columns = np.ascontiguousarray(c.reshape(-1, self.n_labels).T)
         return np.concatenate([self.rows.core.rows.combine(column) for column in columns])
 

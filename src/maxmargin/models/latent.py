@@ -1,15 +1,16 @@
-"""Latent: outputs of which the data show a part; the rest h is hidden, and chosen with the weights.
+"""Latent: outputs of which the data show only a part; the rest h is hidden, and learnt with the weights.
 
     prediction   y of argmax_{y, h} <w, Psi(x, y, h)>
     completion   h_i = argmax_h <w, Psi(x_i, y_i, h)>, the best hidden part of the true output
 
-A complete output z = (y, h) is an ordinary output: given the completions, learning is an ordinary convex
+A complete output z = (y, h) is an ordinary output. Given the completions, learning is an ordinary convex
 problem. ``LatentSVM`` alternates between the two.
 
-With ``parts`` the model is one of the library's, and what is hidden is a state of every node: label k has
-parts_k states, each with weights of its own, and the loss looks at labels alone. ``coef_`` is that of the
-model over states, those of the first label first; see ``models.states``. Parts of a ``Tree`` have types; see
-``models.part_types``. ``Completing`` is for examples that come in chunks: a model of complete outputs.
+With ``parts`` the model is one of the library's models, and each node has a hidden state. Label k has parts_k
+states, each with its own weights, and the loss depends on labels only. ``coef_`` holds the weights of the
+model over states, with the states of the first label first; see ``models.states``. The hidden states of a
+``Tree`` are types of its parts; see ``models.part_types``. ``Completing`` is a model of complete outputs, for
+examples that come in chunks.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from maxmargin.models.states import Completer, LabelStates
 from maxmargin.models.tree import Tree
 
 STATE_STARTS = ("k-means", "random")
-# The library's models that have hidden states, and what knows of them.
+# The library's models that can have hidden states, and the class that handles the states of each.
 STATES_OF: dict[type, Any] = {
     Multiclass: LabelStates,
     Chain: LabelStates,
@@ -49,7 +50,7 @@ STATES_OF: dict[type, Any] = {
     Tree: PartTypes,
 }
 STATES_SAID = ", ".join(kind.__name__ for kind in STATES_OF)
-MOST_PARTS = 2**14  # of all labels: their costs take 2 GiB
+MOST_PARTS = 2**14  # Limit on the states of all labels; at the limit their cost matrix takes 2 GiB.
 
 
 class Latent(Model):
@@ -58,14 +59,14 @@ class Latent(Model):
     Parameters
     ----------
     model : Multiclass, Chain, FactorGraph, Tree, or an own model with hidden parts
-        The own model has the protocol over complete outputs, and ``complete(x, y, w)``, the best complete
-        output whose observed part is y, and ``observed(z)``, the observed part.
+        An own model has the protocol over complete outputs and two more methods. ``complete(x, y, w)``
+        returns the best complete output whose observed part is y. ``observed(z)`` returns the observed part.
     parts : int, mapping from labels to ints, or None
-        Hidden states of each label, for the library's models, for Tree types of each part by its number;
-        a label that the mapping does not name has one.
+        Number of hidden states of each label, for the library's models; for Tree, number of types of each
+        part by its number. A label that the mapping does not name has one state.
     start : "k-means" or "random"
-        First completions with ``parts``: clusters of the nodes of a label by their features (of the parts of
-        a Tree by where their neighbours are), or drawn.
+        First completions with ``parts``: random states, or clusters. Nodes of a label are clustered by their
+        features, parts of a Tree by the positions of their neighbours.
     """
 
     base_: Any
@@ -77,7 +78,7 @@ class Latent(Model):
     task: str
 
     hidden: ClassVar[bool] = True
-    # Whether some labels are known, from which alone first weights are learnt: ``over_known``.
+    # Whether first weights are learnt from the known labels alone, by ``over_known``.
     learns_from_known: ClassVar[bool] = False
 
     def __init__(self, model: Any, parts: Any = None, start: str = "k-means"):
@@ -87,7 +88,7 @@ class Latent(Model):
 
     @property
     def own(self) -> bool:
-        """Whether the hidden parts are those of a model of the user's."""
+        """Whether a model of the user defines the hidden parts."""
         return self.parts is None
 
     def convert(self, X: Any, n_jobs: int = 1) -> Any:
@@ -125,26 +126,26 @@ class Latent(Model):
         among(*STATE_STARTS).check("Latent: start", self.start)
 
     def _settle(self, base: Any, counts: list[int]) -> None:
-        """The states of a fitted model."""
+        """Set up the states of a fitted model."""
         self.base_, self.counts_, self.states_ = base, counts, STATES_OF[type(base)](base, counts)
         self.inner_, self.owner_ = self.states_.inner, self.states_.owner
         self.flat, self.task = getattr(base, "flat", False), base.task
         if hasattr(base, "classes_"):
             self.classes_: np.ndarray = base.classes_
-        if hasattr(self.states_, "agreement"):  # else that of labels
+        if hasattr(self.states_, "agreement"):  # otherwise ``score`` compares labels
             self.agreement: Any = self.states_.agreement
         self.size_joint_feature: int = self.inner_.size_joint_feature
 
     def begin(self, X: Any, Y: Any, seed: int) -> list[Any]:
-        """First complete outputs of the true ones."""
+        """Return first complete outputs for the true outputs."""
         if self.own:
             return self.completions(X, Y, np.zeros(self.size_joint_feature))
         return self.states_.begin(X, Y, self.start, seed)
 
     def completer(self, X: Any, Y: Any, n_jobs: int = 1) -> Completer:
-        """The best complete output of every true output, as a function of w: the examples are read once.
+        """Return a function of w that finds the best complete output of every true output.
 
-        An own model is asked in one thread.
+        The examples are read only once. An own model is called in one thread.
         """
         if not self.own:
             return self.states_.completer(X, Y, n_jobs)
@@ -157,32 +158,32 @@ class Latent(Model):
         return complete
 
     def completions(self, X: Any, Y: Any, w: np.ndarray, n_jobs: int = 1) -> list[Any]:
-        """The best complete output at w of every true output."""
+        """Return the best complete output at w of every true output."""
         return self.completer(X, Y, n_jobs)(w)
 
     def over(self, X: Any, outputs: Any = None, executor: Any = None) -> Examples:
-        """The examples with complete outputs: what is learnt from once the hidden parts are chosen."""
+        """Bind the examples with complete outputs: the training data once the hidden parts are chosen."""
         return bind_model(self.inner_, X, outputs, executor=executor)
 
     def observed(self, outputs: Any) -> Any:
-        """What the data would show of complete outputs."""
+        """Return the observed parts of complete outputs."""
         if self.own:
             return [self.inner_.observed(z) for z in outputs]
         return self.states_.observed(outputs)
 
     def inference(self, x: Any, w: np.ndarray) -> Any:
-        """The observed part of the best output."""
+        """Return the observed part of the best output."""
         with lent(w, "inference") as w:
             return self.observed([self.inner_.inference(x, w)])[0]
 
     def loss(self, y: Any, y_hat: Any) -> float:
-        """Delta of observed outputs; an own model compares complete ones."""
+        """Return Delta of observed outputs; an own model compares complete outputs."""
         if self.own:
             return float(self.inner_.loss(y, y_hat))
         return self.states_.loss(y, y_hat)
 
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
-        """Named parts of w: those of the inner model, and with ``parts`` the label of each state."""
+        """Return the named parts of w from the inner model, and with ``parts`` the label of each state."""
         if self.own:
             return self.inner_.unpack(w)
         return {**self.inner_.unpack(w), "classes": self.states_.labels}
@@ -203,7 +204,8 @@ class Latent(Model):
         base, counts = base_of(state, arrays), list_of(state, "parts")
         labels, weights = STATES_OF[type(base)].names(base).tolist(), arrays["w"].size
         fits = len(counts) == len(labels) and all(is_whole_in(c, 1, weights) for c in counts)
-        # The matrix of costs is not in the file: it may not take far more memory than the weights.
+        # The file does not hold the cost matrix, so a small file could claim many parts: keep the
+        # matrix from taking far more memory than the weights.
         if not fits or sum(counts) > max(MOST_PARTS, 64 * (weights // sum(counts))):
             raise FieldError(f"the parts do not fit {len(labels)} labels, {weights} weights")
         model = cls(
@@ -216,7 +218,7 @@ class Latent(Model):
 
 
 def base_of(state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
-    """The model whose labels were split; files of Multiclass hold its state beside the parts."""
+    """Read the model whose labels were split; files of Multiclass hold its state beside the parts."""
     if "base" not in state:
         return Multiclass.from_state(state, arrays)
     kinds = (kind.__name__ for kind in STATES_OF if kind is not Multiclass)
@@ -224,7 +226,7 @@ def base_of(state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
 
 
 def count_parts(parts: Any, classes: np.ndarray) -> list[int]:
-    """Hidden states of each label; refuses what is not a positive whole number."""
+    """Return the number of hidden states of each label; raise ValueError unless all are positive integers."""
     if isinstance(parts, Mapping):
         labels = classes.tolist()
         unknown = [label for label in parts if label not in labels]
@@ -244,7 +246,10 @@ def count_parts(parts: Any, classes: np.ndarray) -> list[int]:
 
 @dataclass(eq=False, repr=False)
 class Completing(Model):
-    """Outputs are completed at the weights w whenever they are bound; without w they are complete already."""
+    """A model of complete outputs; it completes outputs at the weights w when it binds them.
+
+    Without w the outputs are complete already.
+    """
 
     latent: Latent
     n_jobs: int
@@ -263,15 +268,15 @@ class Completing(Model):
         return self.latent.convert(X, n_jobs)
 
     def initialize(self, X: Any, Y: Any) -> None:
-        """Look at the first examples; their outputs are completed at w = 0 from then on."""
+        """Look at the first examples; from then on outputs are completed at w = 0."""
         self.latent.initialize(X, Y)
         self.w = np.zeros(self.size_joint_feature)
 
     def example_weights(self, Y: Any, weights: np.ndarray) -> Any:
-        """Of examples of which something is known."""
+        """Return the weights of examples; an example without known labels has weight 0."""
         return self.latent.example_weights(Y, weights)
 
     def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> Examples:
-        """The model on complete outputs."""
+        """Bind the model to complete outputs."""
         outputs = Y if self.w is None else self.latent.completions(X, Y, self.w, self.n_jobs)
         return self.latent.over(X, outputs)

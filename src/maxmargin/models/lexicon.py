@@ -1,11 +1,12 @@
-"""Lexicon: words as terminals of a grammar; rare and unknown words by what they look like.
+"""Lexicon: words as terminals of a grammar; rare and unknown words get terminals by their appearance.
 
-A word that training saw more than ``rare`` times is its own terminal. Any other has a list of signatures,
-from fine to coarse,
+A word that occurs more than ``rare`` times in training is its own terminal. Any other word has a list of
+signatures, from fine to coarse,
 
     <lower hyphen ~ing>  <lower hyphen ~ng>  <lower hyphen>  <lower>  <unknown>
 
-and its terminal is the first that training saw on more than ``rare`` rare words; <unknown> is always there.
+and its terminal is the first signature that describes more than ``rare`` rare words of training.
+<unknown> is always a terminal.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ UNKNOWN = "<unknown>"
 
 
 def word_shape(word: str, first: bool) -> str:
-    """Digits and capitals of a word; a capital says less at the beginning of a sentence."""
+    """Classify a word by digits and capitals; a capital tells less at the beginning of a sentence."""
     if any(letter.isdigit() for letter in word):
         return "mixed" if any(letter.isalpha() for letter in word) else "number"
     if not any(letter.isalpha() for letter in word):
@@ -30,7 +31,7 @@ def word_shape(word: str, first: bool) -> str:
 
 
 def signatures(word: str, first: bool) -> list[str]:
-    """Signatures of a word, from fine to coarse."""
+    """Return the signatures of a word, from fine to coarse."""
     base = word_shape(word, first)
     looks = [base]
     if "-" in word[1:-1]:
@@ -50,7 +51,7 @@ class Lexicon:
 
     @classmethod
     def learn(cls, sentences: Sequence[Sequence[str]], rare: int) -> Lexicon:
-        """The lexicon of training sentences."""
+        """Learn the lexicon of training sentences."""
         seen = Counter(word for sentence in sentences for word in sentence)
         known = sorted(word for word, count in seen.items() if count > rare)
         looks: Counter[str] = Counter()
@@ -65,23 +66,25 @@ class Lexicon:
         return len(self.words) + len(self.signatures)
 
     def terminals(self, sentence: Sequence[str]) -> list[int]:
-        """The terminal of each word."""
+        """Return the terminal of each word."""
         return [self.terminal(word, t == 0) for t, word in enumerate(sentence)]
 
     def terminal(self, word: str, first: bool) -> int:
-        """The terminal of a word."""
+        """Return the terminal of a word."""
         if word in self.words:
             return self.words[word]
         return next(self.signatures[n] for n in signatures(word, first) if n in self.signatures)
 
     def names(self) -> list[str]:
-        """What each terminal is called: the word, or the signature."""
+        """Return the name of each terminal: the word, or the signature."""
         return [*self.words, *self.signatures]
 
     def lexical_rules(self, tagged: Sequence[Sequence[tuple[str, str]]]) -> set[tuple[int, str]]:
-        """(terminal, tag) of every word that training saw; a signature takes the tags of all rare words
-        that it describes, also of those with a finer one. <unknown> is never without tags: if no word is
-        rare it takes those of the words seen once, or else all.
+        """Return (terminal, tag) of every word in the training data.
+
+        A signature takes the tags of all rare words that it describes, even if they have a finer signature.
+        The terminal <unknown> always has tags. If no word is rare, it takes the tags of the words that occur
+        once, or else all tags.
         """
         rules: set[tuple[int, str]] = set()
         for sentence in tagged:

@@ -1,13 +1,13 @@
-"""Marginals: a point of the local polytope of every example, written where it differs from the truth.
+"""Marginals: a point of the local polytope of every example, stored where it differs from the truth.
 
-    p_v(y) >= 0, sum_y p_v(y) = 1                       of the nodes that are listed
-    q_l(y, z) >= 0, with row sums p_a, column sums p_b  of the links that are listed
+    p_v(y) >= 0, sum_y p_v(y) = 1                       for the listed nodes
+    q_l(y, z) >= 0, with row sums p_a, column sums p_b  for the listed links
 
-A link that is not listed is that of nodes which leave their true labels s, t one at a time: q(y, t) = p_a(y),
+The nodes of an unlisted link leave their true labels s, t only one at a time: q(y, t) = p_a(y),
 q(s, z) = p_b(z), q(s, t) = p_a(s) + p_b(t) - 1, which must not be negative.
 
-On forests marginals are means of labellings; on graphs with cycles there are more of them: a dual point made
-of marginals is then one of the linear relaxation, not of the problem with labellings.
+On forests, marginals are means of labellings. On graphs with cycles the polytope is larger. A dual point
+made of marginals then belongs to the linear relaxation, not to the problem with labellings.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Marginals:
-    """Numbers of blocks (ascending) and of their nodes and links, and the values one after the other."""
+    """Nodes and links: the numbers of their blocks (ascending), their own numbers, and their values."""
 
     node_blocks: np.ndarray
     nodes: np.ndarray
@@ -30,5 +30,5 @@ class Marginals:
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
-        """As the core takes them."""
+        """The arrays in the order that the core takes."""
         return astuple(self)

@@ -1,14 +1,14 @@
-"""The argmax of a pairwise problem as an integer program, exactly, with constraints on the labels.
+"""The exact argmax of a pairwise problem as an integer program, with constraints on the labels.
 
     maximise   sum_v theta_v . p_v + sum_l theta_l . q_l
     p_v in {0, 1}^K, sum p_v = 1;   q_l >= 0, its margins are p_a and p_b      for each link l = (a, b)
 
-With p free in [0, 1] this is the linear relaxation over the local polytope. Solved by HiGHS (SciPy).
+With p free in [0, 1] this is the linear relaxation over the local polytope. HiGHS (SciPy) solves it.
 
-HiGHS compares objectives with absolute tolerances, none above 1e-6: it drops a branch that promises less
-than that above the best labelling found, and a reduced cost may have the wrong sign by 1e-7, once for each
-node and link of a labelling. So the largest |theta| is made 2^20 first, by a power of two, and the bound is
-raised by 1e-6 for each node and link: by about 1e-12 of the largest |theta| for each.
+HiGHS compares objectives with absolute tolerances of at most 1e-6. It drops a branch that promises less than
+1e-6 above the best labelling found. A reduced cost may have the wrong sign by 1e-7, once for each node and
+link of a labelling. So the scores are first scaled by a power of two, such that the largest |theta| is about
+2^20. Then the bound is raised by 1e-6 for each node and link, which is about 1e-12 of the largest |theta|.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 INFEASIBLE = 2  # a status of scipy.optimize.milp
-HIGHS_TOLERANCE = 1e-6  # of HiGHS, absolute
-SCALE = 20  # the largest score of a program is about 2^20
+HIGHS_TOLERANCE = 1e-6  # absolute tolerance of HiGHS
+# scores are scaled so that the largest is about 2^SCALE; a smaller value loosens the bound
+SCALE = 20
 
 
 @dataclass(frozen=True)
 class Linear:
-    """low <= sum of the indicators [y_v = k] over (v, k) in ``terms`` <= high."""
+    """A constraint low <= sum of the indicators [y_v = k] over (v, k) in ``terms`` <= high."""
 
     terms: list[tuple[int, int]]
     low: float
@@ -42,7 +43,10 @@ def solve_milp(
     tables: np.ndarray,
     constraints: Sequence[Linear] = (),
 ) -> tuple[np.ndarray, float]:
-    """A best labelling within the tolerance of HiGHS, and what none exceeds: its bound and its tolerance."""
+    """Return a labelling that is best within the tolerance of HiGHS, and an upper bound on all scores.
+
+    The upper bound is the bound of HiGHS plus its tolerance.
+    """
     links = np.asarray(links).reshape(-1, 2)
     scores = np.concatenate([unary, tables])
     never = scores == -np.inf  # pairs of labels that no labelling has
@@ -68,7 +72,7 @@ def solve_milp(
 
 
 def scaled(scores: np.ndarray) -> tuple[np.ndarray, int]:
-    """The scores times 2^e, the largest of them about 2^SCALE, and e."""
+    """Scale the scores by 2^e, such that the largest is about 2^SCALE; return them and e."""
     largest = float(np.abs(scores).max())
     if not np.isfinite(largest):
         raise ValueError("the scores of the labels are not finite at these weights; lower C")
@@ -79,7 +83,7 @@ def scaled(scores: np.ndarray) -> tuple[np.ndarray, int]:
 def consistency(
     counts: np.ndarray, links: np.ndarray, first: np.ndarray
 ) -> tuple[sp.csr_matrix, np.ndarray]:
-    """Rows of the equations: one label per node, and the margins of every link."""
+    """Return the rows of the equations: one label for each node, and the margins of every link."""
     nodes = np.repeat(np.arange(len(counts)), counts)
     parts = [(nodes, np.arange(first[-1]), np.ones(first[-1]))]
     row, column = len(counts), int(first[-1])
@@ -100,7 +104,7 @@ def consistency(
 def constraint_rows(
     constraints: Sequence[Linear], first: np.ndarray, size: int
 ) -> list[LinearConstraint]:
-    """Constraints on the labels as rows of the program."""
+    """Return constraints on the labels as rows of the program."""
     found = []
     for constraint in constraints:
         columns = [int(first[v]) + k for v, k in constraint.terms]

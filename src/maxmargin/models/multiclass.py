@@ -2,7 +2,7 @@
 
     Psi(x, y) = x in the row of y of a K x d matrix;   Delta = cost[y, y']
 
-``coef_`` is that matrix, class-major: (K, d) ravelled, or (K, d + 1) with a bias.
+``coef_`` is that matrix, class by class: (K, d) ravelled, or (K, d + 1) with a bias.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from maxmargin.models.flat import FlatExamples, FlatModel
 from maxmargin.models.inside import Inside
 from maxmargin.models.protocol import weights_and_bias
 
-MOST_EXPLICIT = 2**27  # multipliers: above, those of kept outputs alone are stored
+# Largest n K for which all multipliers are stored: more takes too much memory. Above it, solvers
+# store only the multipliers of cached outputs.
+MOST_EXPLICIT = 2**27
 
 
 class MulticlassExamples(FlatExamples):
@@ -34,7 +36,7 @@ class MulticlassExamples(FlatExamples):
             self.explicit: ExplicitConstraints | None = ExplicitConstraints(data, float(cost.max()))
 
     def scores(self, w: np.ndarray) -> np.ndarray:
-        """<w_k, x_i>, one row per example."""
+        """Return <w_k, x_i> of every label k, one row for each example."""
         return self.core.scores(w).reshape(self.n, len(self.labels))
 
 
@@ -44,11 +46,11 @@ class Multiclass(FlatModel):
     Parameters
     ----------
     loss : "zero-one" or array of shape (K, K)
-        Cost of predicting column for row, over ``classes_``; zero on the diagonal.
+        Cost [true, predicted], in the order of ``classes_``; zero on the diagonal.
     bias : float or None
         Append a constant feature of this value to every example.
     classes : sequence or None
-        All labels, where the data may miss some.
+        All labels, if the data may lack some.
     """
 
     views: ClassVar[Any] = Inside
@@ -69,14 +71,14 @@ class Multiclass(FlatModel):
         return MulticlassExamples(rows, self.labels_, codes, self.cost_)
 
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
-        """Psi(x, y), in the order of ``coef_``."""
+        """Return Psi(x, y), in the order of ``coef_``."""
         row = self._features(x)
         psi = np.zeros((len(self.labels_), len(row)))
         psi[self.encode([y])[0]] = row
         return psi.ravel()
 
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
-        """Named parts of w: ``weights`` (K, d) and, with a bias, ``bias`` (K,)."""
+        """Return the named parts of w: ``weights`` (K, d) and, with a bias, ``bias`` (K,)."""
         return weights_and_bias(np.asarray(w).reshape(len(self.labels_), -1), self.bias)
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

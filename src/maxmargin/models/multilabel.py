@@ -1,9 +1,9 @@
-"""MultiLabel: a set of labels for a row of features, with weights for labels that come together.
+"""MultiLabel: a set of labels for a row of features, with weights for pairs of labels that occur together.
 
     <w, Psi(x, y)> = sum_l y_l <w_l, x> + sum over pairs (l, m) of y_l y_m A_lm          y in {0, 1}^L
     Delta(y, y')   = sum_l weight_l cost[y_l, y'_l]
 
-A factor is zero unless its rare outcome is there: a label that is on, two labels that are both on.
+A factor is zero unless its label is on, or, for a pair, both labels are on.
 
 ``coef_``: (L, d) ravelled, label by label (d + 1 with a bias), then one weight for each pair, in the order of
 ``pairs_``.
@@ -53,7 +53,7 @@ OFF_ON = np.array([0, 1])
 
 
 class LabelGraph(Graph):
-    """An example as constraints see it: a node for each label, by its name; 0 is off, 1 is on."""
+    """An example as constraints see it: a node for each label, named by the label; 0 is off, 1 is on."""
 
     def __init__(self, labels: LabelSet, edges: np.ndarray):
         self.labels = labels
@@ -71,14 +71,14 @@ class LabelGraph(Graph):
 
 
 class MultiLabelExamples(GraphExamples):
-    """Rows with their labels, in the core."""
+    """Rows with their sets of labels, in the core."""
 
     def __init__(self, model: MultiLabel, factors: Factors):
         self.model = model
         super().__init__(factors, model.inference_method, model.iterations)
 
     def output(self, i: int, codes: np.ndarray) -> Any:
-        """The labels of one example as they were given: a row of 0 and 1, or a tuple of labels."""
+        """Return the labels of one example in the user's form: a row of 0 and 1, or a tuple of labels."""
         if not self.model.sets_:
             return codes.astype(np.int64)
         return tuple(self.model.labels_.decode(np.flatnonzero(codes)).tolist())
@@ -105,18 +105,19 @@ class MultiLabel(Described, GraphModel):
     Parameters
     ----------
     pairs : "all", "none", or a sequence of pairs of labels
-        Labels whose coming together has a weight.
-    loss : "hamming", "mean-hamming", losses.Hamming(...), or costs as that takes them, over [0, 1]
-        Wrong labels counted, or their share; costs (2,) are those of a false alarm and of a miss. Or, with
-        pairs="none", of the whole sample: "micro-f1", "macro-f1", losses.MicroF1(beta), losses.MacroF1(beta).
+        Pairs that have a weight, which counts if both labels are on.
+    loss : "hamming", "mean-hamming", losses.Hamming(...), or costs as for losses.Hamming, over [0, 1]
+        The number of wrong labels, or their share. Costs (2,) are the costs of a false alarm and of a miss.
+        With pairs="none" also a loss of the whole sample: "micro-f1", "macro-f1", losses.MicroF1(beta),
+        losses.MacroF1(beta).
     bias : float or None
         Append a constant feature of this value to every example.
     inference : "auto", "tree", "cut", "lp" or "milp"
-        How the argmax is found; "auto" chooses for each example.
+        The method of the argmax; "auto" chooses for each example.
     iterations : int
-        Of message passing, at most, where "lp" is used.
+        Limit on the iterations of message passing if "lp" is used.
     classes : sequence or None
-        All labels; for Y as a matrix, the names of its columns.
+        All labels; if Y is a matrix, the names of its columns.
     """
 
     labels_: LabelSet
@@ -200,7 +201,7 @@ class MultiLabel(Described, GraphModel):
         return isinstance(label_loss(self.task_loss), LabelF1)
 
     def set_loss(self) -> None:
-        """Costs of mistakes, as the parameter says."""
+        """Set the costs of mistakes from the parameter ``loss``."""
         spec = label_loss(self.task_loss)
         if isinstance(spec, LabelF1) and len(self.pair_codes_):
             raise ValueError(
@@ -218,7 +219,7 @@ class MultiLabel(Described, GraphModel):
         self.size_joint_feature: int = len(self.labels_) * width + len(self.pairs_)
 
     def encode(self, Y: Any) -> np.ndarray:
-        """Y as an (n, L) array of 0 and 1; refuses what the model cannot read."""
+        """Convert Y to an (n, L) array of 0 and 1; raise ValueError for outputs of another form."""
         L = len(self.labels_)
         if is_matrix(Y):
             table = array_of(Y.toarray() if sp.issparse(Y) else Y, "Y")
@@ -242,11 +243,11 @@ class MultiLabel(Described, GraphModel):
         return codes
 
     def portable(self, Y: Any) -> np.ndarray:
-        """As rows of 0 and 1: one of them could not be distinguished from a set of labels."""
+        """Return Y as a matrix of 0 and 1; a list of rows could be mistaken for sets of labels."""
         return self.encode(Y).astype(np.int8)
 
     def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> Any:
-        """The model on these data; without Y for prediction only."""
+        """Bind the model to these data; without Y for prediction only."""
         if Y is not None and self.joint:
             if node_weight is not None:
                 raise ValueError(
@@ -256,7 +257,7 @@ class MultiLabel(Described, GraphModel):
         return MultiLabelExamples(self, self.factors(X, Y, node_weight))
 
     def _sample(self, X: Any, Y: Any) -> LabelSample:
-        """The examples as one block, for a loss of the whole sample."""
+        """Bind the examples as one block, for a loss of the whole sample."""
         spec = label_loss(self.task_loss)
         assert isinstance(spec, LabelF1)
         rows = rows_of_table(self.convert(X), self.n_features_, self.bias)
@@ -295,24 +296,24 @@ class MultiLabel(Described, GraphModel):
         return weight / L if self.hamming_.mean else weight
 
     def inference(self, x: Any, w: np.ndarray) -> Any:
-        """The best labels of a row; for a loss of the whole sample those of all rows of x (n, d)."""
+        """Return the best labels of a row; for a loss of the whole sample, of all rows of x (n, d)."""
         return self.bind(x).predict(as_weights(w)) if self.joint else super().inference(x, w)
 
     def loss_augmented_inference(self, x: Any, y: Any, w: np.ndarray) -> Any:
-        """argmax_y' Delta(y, y') + <w, Psi(x, y')>."""
+        """Return argmax_y' Delta(y, y') + <w, Psi(x, y')>."""
         if not self.joint:
             return super().loss_augmented_inference(x, y, w)
         codes = self._sample(x, y).worst_labelling(as_weights(w))
         return self.bind(x).decode(codes)
 
     def _output(self, y: Any) -> Any:
-        """One output as Y of one example."""
+        """Return one output in the form of a Y with one example."""
         if self.sets_:
             return [y]
         return array_of(y.toarray() if sp.issparse(y) else y, "Y").reshape(1, -1)
 
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
-        """Psi(x, y), in the order of ``coef_``."""
+        """Return Psi(x, y), in the order of ``coef_``."""
         if self.joint:
             return self._sample(x, None).joint_feature(self.encode(y).ravel())
         factors = self.factors(self.one_row(x), self._output(y))
@@ -322,7 +323,10 @@ class MultiLabel(Described, GraphModel):
         return self.bind(self.one_row(x), None if Y is None else self._output(Y[0]))
 
     def loss(self, y: Any, y_hat: Any) -> float:
-        """Delta(y, y_hat), a true label that the model does not know being missed; or of two samples."""
+        """Return Delta(y, y_hat), or the loss of a whole sample if ``loss`` is such a loss.
+
+        A true label that the model does not know counts as missed.
+        """
         if self.joint:
             blank = sp.csr_matrix((len(y), self.n_features_))
             return self._sample(blank, y).loss_of(self.encode(y_hat).ravel())
@@ -336,7 +340,7 @@ class MultiLabel(Described, GraphModel):
         return total / len(self.labels_) if self.hamming_.mean else total
 
     def agreement(self, y: Any, y_hat: Any) -> tuple[float, float]:
-        """How many labels are right, of all."""
+        """Return the number of correct labels and the number of all labels."""
         if not self.sets_:
             right = self.encode(self._output(y)) == self.encode(self._output(y_hat))
             return float(right.sum()), float(right.size)
@@ -344,7 +348,7 @@ class MultiLabel(Described, GraphModel):
         return float(len(self.labels_) - len(wrong)), float(len(self.labels_))
 
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
-        """Named parts of w: ``weights`` (L, d), ``bias`` (L,), ``pairs`` (P,) in the order of ``pairs_``."""
+        """Return the named parts of w: ``weights`` (L, d), ``bias`` (L,), ``pairs`` (P,) as in ``pairs_``."""
         L, width = len(self.labels_), self.n_features_ + (self.bias is not None)
         unary, pairs = np.split(np.asarray(w), [L * width])
         return {**weights_and_bias(unary.reshape(L, width), self.bias), "pairs": pairs}

@@ -1,30 +1,33 @@
 """Losses of a whole sample with two classes, which is one block (Joachims, 2005 and 2006).
 
-P positives and N negatives with scores s_i = <w, x_i>, n = P + N. An output is a labelling of all rows:
+The sample has P positives and N negatives with scores s_i = <w, x_i>, and n = P + N. An output is a
+labelling of all rows:
 
     Psi(X, Y') = 1/(2n) sum_i y'_i x_i,     psi(Y') = 1/n (sum over false alarms x_j - sum over misses x_i)
 
-so that the error rate with C is the zero-one loss of single examples with C / n. The loss depends on the
-hits a and the false alarms b only, and for given (a, b) the worst labelling misses the P - a positives of
-the lowest scores and raises the b negatives of the highest:
+With this scale, the error rate with C equals the zero-one loss of single examples with C / n. The loss
+depends only on the numbers of hits a and false alarms b. For given (a, b) the worst labelling misses the
+P - a positives with the lowest scores and makes the b negatives with the highest scores positive:
 
     m(a, b) = 1/n (sum of the b highest negatives - sum of the P - a lowest positives)
     margin:  max_(a, b) Delta(a, b) + m(a, b)        slack:  max_(a, b) Delta(a, b) (1 + m(a, b))
 
-m and Delta are concave in b. Hence for each a the margin objective is concave in b, and the slack objective,
-a product of concave factors, is log-concave where it is positive: one binary search over b for all a at
-once, O(n log n) together with the sorting. Where k positives must be predicted, b = k - a.
+m and Delta are concave in b. Hence the margin objective is concave in b for each a. The slack objective is a
+product of concave factors, so it is log-concave in the region of positive values. One binary search over b
+for all a at once finds the best b; with the sorting it takes O(n log n). A fixed number k of predicted
+positives means b = k - a.
 
-ROC area: an output is an order for each pair of a positive i and a negative j, q of them swapped:
+ROC area: an output orders each pair of a positive i and a negative j, and swaps q of the pairs:
 
     psi = 1/(PN) sum over swapped pairs (x_j - x_i),   Delta = q / (PN),   d_ij = s_j - s_i
 
     margin:  every pair with 1 + d_ij > 0 is swapped
-    slack:   the q pairs of the largest d, M(q) their sum over PN: q (1 + M(q)) / PN is log-concave in q.
-             With q(t) and M(t) of the pairs d > t, its derivative 1 + M(t) + q(t) t / PN grows with t: the
-             root is found by bisection, and the pairs that are equal there are counted by a parabola.
+    slack:   the q pairs with the largest d are swapped; M(q) is the sum of their d over PN.
+             q (1 + M(q)) / PN is log-concave in q. Let q(t) and M(t) be those of the pairs with d > t.
+             The derivative 1 + M(t) + q(t) t / PN grows with t, so bisection finds its root. Among
+             the pairs with d equal to the root, a parabola gives the best number.
 
-For each positive the swapped negatives are the c_i highest: pairs are counted, never listed.
+For each positive the c_i highest negatives are swapped. So pairs are counted, never listed.
 """
 
 from __future__ import annotations
@@ -43,12 +46,13 @@ from maxmargin.models.extent import Extent, row_lengths, row_terms
 from maxmargin.models.planes import PlaneExamples, Vector
 from maxmargin.models.protocol import as_weights
 
-BISECTIONS = 100  # halves of an interval of floats: at most about 70 change it
+# Limit on bisections; about 70 halvings exhaust an interval of floats, so more change nothing.
+BISECTIONS = 100
 
 
 @dataclass(frozen=True)
 class SortedScores:
-    """Scores of the positives and of the negatives, highest first, and the rows they belong to."""
+    """Scores of the positives and of the negatives, highest first, and the rows that they belong to."""
 
     positive: np.ndarray
     negative: np.ndarray
@@ -57,7 +61,7 @@ class SortedScores:
 
     @classmethod
     def of(cls, scores: np.ndarray, codes: np.ndarray) -> SortedScores:
-        """Rows of equal scores keep their order."""
+        """Sort scores by class; rows with equal scores keep their order."""
         up, down = np.flatnonzero(codes == 1), np.flatnonzero(codes == 0)
         up = up[np.argsort(-scores[up], kind="stable")]
         down = down[np.argsort(-scores[down], kind="stable")]
@@ -65,12 +69,12 @@ class SortedScores:
 
     @property
     def n(self) -> int:
-        """How many rows."""
+        """The number of rows."""
         return len(self.positive) + len(self.negative)
 
 
 def prefix_sums(values: np.ndarray) -> np.ndarray:
-    """Sums of the first 0, 1, 2, ... values."""
+    """Return the sums of the first 0, 1, 2, ... values."""
     return np.concatenate([[0.0], np.cumsum(values)])
 
 
@@ -79,42 +83,42 @@ def prefix_sums(values: np.ndarray) -> np.ndarray:
 
 @dataclass
 class CountTables:
-    """Margins of the worst labelling of every contingency table."""
+    """Margins of the worst labelling for every pair of hits and false alarms."""
 
     loss: TableLoss
     ranking: SortedScores
 
     def __post_init__(self) -> None:
         positive, negative = self.ranking.positive, self.ranking.negative
-        # Of the P - a lowest positives, and of the b highest negatives.
+        # Sums of the P - a lowest positives for each a, and of the b highest negatives for each b.
         self.missed: np.ndarray = prefix_sums(positive[::-1])[::-1]
         self.raised: np.ndarray = prefix_sums(negative)
 
     def delta(self, hits: np.ndarray, alarms: np.ndarray) -> np.ndarray:
-        """Delta(a, b)."""
+        """Return Delta(a, b)."""
         return self.loss.delta(hits, alarms, len(self.ranking.positive), self.ranking.n)
 
     def margin(self, hits: np.ndarray, alarms: np.ndarray) -> np.ndarray:
-        """m(a, b)."""
+        """Return m(a, b)."""
         return (self.raised[alarms] - self.missed[hits]) / self.ranking.n
 
     def value(self, hits: np.ndarray, alarms: np.ndarray, rescaling: str) -> np.ndarray:
-        """What the oracle maximises."""
+        """Return the objective of the oracle."""
         delta, margin = self.delta(hits, alarms), self.margin(hits, alarms)
         return delta + margin if rescaling == "margin" else delta * (1 + margin)
 
     def more_pays(self, hits: np.ndarray, alarms: np.ndarray, rescaling: str) -> np.ndarray:
-        """Whether the best number of false alarms is larger than this one."""
+        """Whether one more false alarm increases the objective of the oracle."""
         step = self.ranking.negative[alarms] / self.ranking.n
         now, then = self.delta(hits, alarms), self.delta(hits, alarms + 1)
         if rescaling == "margin":
             return then - now + step > 0
         scale = 1 + self.margin(hits, alarms)
-        # Where the scale is not positive, only what makes it positive can pay.
+        # If the scale is not positive, a step pays only if it increases the scale.
         return np.where(scale > 0, then * (scale + step) > now * scale, step > 0)
 
     def best_alarms(self, hits: np.ndarray, rescaling: str) -> np.ndarray:
-        """The best b for every a."""
+        """Return the best b for every a."""
         low = np.zeros(len(hits), dtype=np.int64)
         high = np.full(len(hits), len(self.ranking.negative))
         while (unsure := np.flatnonzero(low < high)).size:
@@ -125,7 +129,7 @@ class CountTables:
         return low
 
     def worst(self, rescaling: str) -> tuple[int, int] | None:
-        """Hits and false alarms of the worst labelling; None where none is worse than the truth."""
+        """Return hits and false alarms of the worst labelling; None if the truth itself is worst."""
         positives, negatives = len(self.ranking.positive), len(self.ranking.negative)
         k = self.loss.predicted(self.ranking.n)
         if k is None:
@@ -142,7 +146,7 @@ class CountTables:
 def worst_labelling(
     loss: TableLoss, ranking: SortedScores, rescaling: str
 ) -> tuple[float, np.ndarray]:
-    """Delta of the worst labelling, and c with psi = X' c."""
+    """Return Delta of the worst labelling, and c with psi = X' c."""
     c = np.zeros(ranking.n)
     tables = CountTables(loss, ranking)
     found = tables.worst(rescaling)
@@ -158,7 +162,7 @@ def worst_labelling(
 
 
 class RankedPairs:
-    """Counts and sums of the pairs d_ij = s_j - s_i above a threshold."""
+    """Counts and sums of the pairs with d_ij = s_j - s_i above a threshold."""
 
     def __init__(self, ranking: SortedScores):
         self.ranking = ranking
@@ -167,26 +171,26 @@ class RankedPairs:
         self.total: float = float(len(ranking.positive)) * len(ranking.negative)
 
     def above(self, threshold: float) -> np.ndarray:
-        """c_i: for each positive the number of negatives with d > threshold."""
+        """Return c_i, the number of negatives with d > threshold for each positive."""
         bar = self.ranking.positive + threshold
         return len(self.ascending) - np.searchsorted(self.ascending, bar, side="right")
 
     def margin(self, counts: np.ndarray) -> float:
-        """M: the sum of d over the swapped pairs, over PN."""
+        """Return M, the sum of d over the swapped pairs, divided by PN."""
         return float(np.sum(self.sums[counts] - counts * self.ranking.positive)) / self.total
 
     def slope(self, counts: np.ndarray, threshold: float) -> float:
-        """Derivative of q (1 + M) by q where the next pair has d = threshold."""
+        """Return the derivative of q (1 + M) with respect to q if the next pair has d = threshold."""
         return 1 + self.margin(counts) + float(counts.sum()) * threshold / self.total
 
     def worst(self, rescaling: str) -> np.ndarray:
-        """Swapped negatives of every positive."""
+        """Return the number of swapped negatives of every positive."""
         return self.above(-1.0) if rescaling == "margin" else self.worst_slack()
 
     def worst_slack(self) -> np.ndarray:
-        """Bisection for the root of the slope, which is positive at the threshold 0."""
+        """Find the root of the slope by bisection; the slope is positive at the threshold 0."""
         low = float(self.ascending[0] - self.ranking.positive[0])
-        low, high = min(2 * low, 0.0) - 1.0, 0.0  # below every d: all pairs
+        low, high = min(2 * low, 0.0) - 1.0, 0.0  # below every d, so that all pairs are above it
         few, many = self.above(high), self.above(low)
         if self.slope(many, float(self.ascending[0] - self.ranking.positive[0])) > 0:
             return many
@@ -202,13 +206,13 @@ class RankedPairs:
         return self.fill(few, many)
 
     def fill(self, few: np.ndarray, many: np.ndarray) -> np.ndarray:
-        """The best counts between two, all pairs in between being equal up to rounding."""
+        """Return the best counts between two, given that all pairs in between are equal up to rounding."""
         extra = many - few
         tied = float(extra.sum())
         if tied == 0:
             return few
         q, margin = float(few.sum()), self.margin(few)
-        d = (self.margin(many) - margin) / tied  # of one pair, over PN
+        d = (self.margin(many) - margin) / tied  # d of one pair, over PN
 
         def value(u: float) -> float:
             return (q + u) * (1 + margin + u * d)
@@ -221,10 +225,10 @@ class RankedPairs:
 
 
 def worst_order(ranking: SortedScores, rescaling: str) -> tuple[float, np.ndarray]:
-    """Delta of the worst order of all pairs, and c with psi = X' c."""
+    """Return Delta of the worst order of all pairs, and c with psi = X' c."""
     pairs = RankedPairs(ranking)
     counts = pairs.worst(rescaling)
-    # The negative of rank r is above the positives with more than r swapped negatives.
+    # The negative of rank r is above all positives that have more than r swapped negatives.
     over = np.bincount(counts, minlength=len(ranking.negative) + 1)[::-1].cumsum()[::-1][1:]
     c = np.zeros(ranking.n)
     c[ranking.positive_rows] = -counts / pairs.total
@@ -250,7 +254,7 @@ class MultivariateExamples(PlaneExamples):
             f"{loss!r} is a loss of the whole sample, whose examples have no weights of their own"
         )
         if isinstance(loss, TableLoss):
-            loss.predicted(self.n_rows)  # refuses a k that is too large
+            loss.predicted(self.n_rows)  # raises ValueError if k is too large
         if codes is not None and len(set(codes.tolist())) < 2:
             only = labels.decode(codes[:1]).tolist()[0]
             raise ValueError(
@@ -262,14 +266,17 @@ class MultivariateExamples(PlaneExamples):
         self.bounded: bool = self.exact
 
     def extent(self) -> Extent:
-        # psi = X' c, where c has at most 1/n for each row, or 1 in all for each class.
+        # psi = X' c; an entry of c is at most 1/n, or the entries of each class sum to at most 1.
         labels = self.dimension // self.rows.core.width
         longest = 2 * labels * row_lengths(self.rows).max(initial=0.0)
         return Extent(np.array([longest]), row_terms(self.rows) + self.n_rows)
 
     @property
     def fingerprint(self) -> str:  # type: ignore[override]
-        """Kept planes hold vectors: they mean nothing for other examples, losses or rescalings."""
+        """A checksum of the data, the loss and the rescaling.
+
+        Cached planes hold vectors, so they have no meaning for other examples, losses or rescalings.
+        """
         total = hashlib.sha256(
             f"{self.formulation.rescaling} {sample_loss_state(self.loss)}".encode()
         )
@@ -278,23 +285,23 @@ class MultivariateExamples(PlaneExamples):
         return total.hexdigest()
 
     def scores(self, w: np.ndarray, n_jobs: int = 1) -> np.ndarray:
-        """<w, x_i> of every row."""
+        """Return <w, x_i> of every row."""
         return self.rows.core.rows.scores(as_weights(w), n_jobs)
 
     def joint_feature(self, codes: np.ndarray) -> np.ndarray:
-        """Psi(X, Y') of any labelling."""
+        """Return Psi(X, Y') of any labelling."""
         self.only_labellings()
         return self._psi(codes)
 
     def mix(self, c: np.ndarray) -> np.ndarray:
-        """X' c."""
+        """Return X' c."""
         return self.rows.core.rows.combine(c)
 
     def _psi(self, codes: np.ndarray) -> np.ndarray:
         return self.mix((codes - 0.5) / self.n_rows)
 
     def only_labellings(self) -> None:
-        """Refuse where outputs are not labellings."""
+        """Raise ValueError if the outputs are not labellings."""
         if isinstance(self.loss, ROCArea):
             raise ValueError(
                 "an output of ROCArea is an order of all pairs of a positive and a negative, which is not a "
@@ -302,7 +309,7 @@ class MultivariateExamples(PlaneExamples):
             )
 
     def answer(self, w: np.ndarray, n_jobs: int, rescaling: str) -> tuple[float, np.ndarray]:
-        """Delta of the worst output, and c with psi = X' c."""
+        """Return Delta of the worst output, and c with psi = X' c."""
         assert self.codes is not None
         ranking = SortedScores.of(self.scores(w, n_jobs), self.codes)
         if isinstance(self.loss, TableLoss):
@@ -329,14 +336,14 @@ class MultivariateExamples(PlaneExamples):
         return self.labels.decode((self.scores(w, n_jobs) > 0).astype(np.int32))
 
     def worst_labelling(self, w: np.ndarray) -> np.ndarray:
-        """The worst labelling, as labels."""
+        """Return the worst labelling, as labels."""
         self.only_labellings()
         assert self.codes is not None
         c = self.answer(w, 1, "margin")[1]
         return self.labels.decode(np.where(c == 0, self.codes, (c > 0).astype(np.int32)))
 
     def best_codes(self, w: np.ndarray) -> np.ndarray:
-        """The best labelling: the k highest scores where k is fixed, else the positive ones."""
+        """Return the codes of the best labelling: the k highest scores, or without k all positive scores."""
         scores = self.scores(w)
         k = self.loss.predicted(self.n_rows) if isinstance(self.loss, TableLoss) else None
         if k is None:
@@ -346,11 +353,11 @@ class MultivariateExamples(PlaneExamples):
         return codes
 
     def labelling(self, w: np.ndarray) -> np.ndarray:
-        """The best labelling, as labels."""
+        """Return the best labelling, as labels."""
         return self.labels.decode(self.best_codes(w))
 
     def loss_of(self, codes: np.ndarray) -> float:
-        """Delta of a labelling."""
+        """Return Delta of a labelling."""
         self.only_labellings()
         assert isinstance(self.loss, TableLoss) and self.codes is not None
         if len(codes) != self.n_rows:
@@ -366,11 +373,11 @@ class MultivariateExamples(PlaneExamples):
         return float(self.loss.delta(hits, alarms, int(self.codes.sum()), self.n_rows))
 
     def loss_at(self, w: np.ndarray) -> float:
-        """Delta of what w predicts: by sign, by the k highest scores, or by the order of scores."""
+        """Return Delta of the prediction: by sign, by the k highest scores, or by the order of scores."""
         if isinstance(self.loss, TableLoss):
             return self.loss_of(self.best_codes(w))
         assert self.codes is not None
         pairs = RankedPairs(SortedScores.of(self.scores(w), self.codes))
         below = np.searchsorted(pairs.ascending, pairs.ranking.positive, side="left")
-        wrong = pairs.above(0.0) + len(pairs.ascending) - below  # equal scores are half right
+        wrong = pairs.above(0.0) + len(pairs.ascending) - below  # equal scores count half
         return float(wrong.sum()) / 2 / pairs.total

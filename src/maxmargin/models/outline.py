@@ -1,9 +1,9 @@
-"""Outlines: few examples from which a model learns the same as from all of a part.
+"""Outlines: a few examples from which a model learns the same as from a whole part of the data.
 
-``initialize`` looks at labels, numbers of features and names of attributes. Of data that lie in several
-places each place makes an outline, a few examples that have all of these, and a model that is initialised on
-the outlines, one after the other, is that of all data. A model of one's own may have such a method,
-``outline(X, Y)``; else ``initialize`` must see all examples.
+``initialize`` reads labels, numbers of features and names of attributes. If the data lie in several places,
+each place makes an outline: a few examples that contain all of these. The model is then initialised on all
+outlines, one after the other, as if on all data. A model of the user may have a method
+``outline(X, Y)``; otherwise ``initialize`` must see all examples.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from maxmargin.models.ranking import Ranking
 
 
 def outline(model: Any, X: Any, Y: Any) -> tuple[Any, Any] | None:
-    """Examples that stand for these, which the model has converted; None where nobody knows how to."""
+    """Return an outline of these converted examples; None if the model has no outline."""
     if isinstance(model, FlatModel) and not model.joint:
         labels = LabelSet(Y).classes
         return rows_like(X, len(labels)), labels
     if isinstance(model, Chain):
-        if model.features == "observed":  # which features and labels occur together: in any example
+        # any example may add a pair of a feature and a label that occur together
+        if model.features == "observed":
             return None
         return outline_of_sequences(model, X, Y)
     if isinstance(model, MultiLabel):
@@ -46,7 +47,7 @@ def outline(model: Any, X: Any, Y: Any) -> tuple[Any, Any] | None:
 
 
 def outline_of_sequences(model: Chain, X: Any, Y: Any) -> tuple[Any, Any]:
-    """One sequence with every label, and at least one edge."""
+    """Return one sequence with every label and at least one edge."""
     labels = LabelSet(flatten(Y)).classes
     labels = np.concatenate([labels, labels[:1]])
     nodes, edges = split_edges(X) if model.edges else (X, None)
@@ -57,7 +58,7 @@ def outline_of_sequences(model: Chain, X: Any, Y: Any) -> tuple[Any, Any]:
 
 
 def sequence_like(X: Any, n: int, name: str) -> Any:
-    """A sequence of n rows that has the features of all of X."""
+    """Return a sequence of n rows that has the features of all of X."""
     if hasattr(X, "n_features"):
         return rows_like(X, n)
     filled = next((x for x in X if shape_of(x, name)[0]), X[0])
@@ -65,7 +66,7 @@ def sequence_like(X: Any, n: int, name: str) -> Any:
 
 
 def rows_like(X: Any, n: int) -> Any:
-    """n rows that have the columns of X, or the names of its attributes; they hold no numbers."""
+    """Return n rows with the columns of X, or with the names of its attributes; they hold no numbers."""
     encoder = encoder_in(X)
     if encoder is not None and encoder.n_features is None:
         names: list[dict[Any, Any]] = [dict.fromkeys(encoder.get_feature_names_out().tolist(), 1.0)]

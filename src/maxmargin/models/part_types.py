@@ -1,15 +1,16 @@
-"""Hidden types of the parts of a tree, and places that are not known: what ``Latent`` asks of a ``Tree``.
+"""Hidden types of the parts of a tree, and unknown places, in the form that ``Latent`` needs for a ``Tree``.
 
     <w, Psi(x, z)> = sum_p <w_{p, t_p}, x[y_p]> + sum_e ( <v_{e, t_child}, (r, r^2, c, c^2)>
                                                          + b_e[t_parent, t_child] )
     Delta(y, y')   = sum_{p known} |y_p - y'_p| / P
 
-A complete output z is (P, 3): row, column and type of every part; a true one has a fourth column, 1 where the
-place is known. Types have no loss. A true place may be NaN: it is then hidden, as all types are, and the
-completion is the best of all outputs that have the known places.
+A complete output z is (P, 3): row, column and type of every part. A true one has a fourth column, which is
+1 if the place is known. Types have no loss. A true place may be NaN, which means that it is hidden, like
+the types. The completion is the best of all outputs that have the known places.
 
-``coef_``: the types of the parts (S, d) ravelled, part by part; the springs (edges by types of their
-child, 4) ravelled; for each edge with several types b_e (types of the parent, types of the child) ravelled.
+``coef_`` has three blocks. The first holds the weights of the types of all parts (S, d) ravelled, part by
+part. The second holds the springs (edges by types of their child, 4) ravelled. The third holds b_e (types
+of the parent, types of the child) ravelled, for each edge with several types.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class TypedExamples(TreeExamples):
     """Maps in the core, with types of the parts."""
 
     def decode(self, codes: np.ndarray) -> list[np.ndarray]:
-        """Row, column and type of the parts of every example."""
+        """Return row, column and type of the parts of every example."""
         types, places = np.divmod(codes.reshape(self.n, self.parts).astype(np.int64), self.places)
         columns = self.columns[:, None]
         table = [places // columns, places % columns, types]
@@ -38,7 +39,7 @@ class TypedExamples(TreeExamples):
 
 
 class StrictExamples(TypedExamples):
-    """The same with a loss that counts wrong places: the argmax without any is a completion."""
+    """Maps with a loss that counts wrong places, so that an output without loss is a completion."""
 
     strict = True
 
@@ -53,7 +54,7 @@ class TypedTree(Tree):
     def bind(
         self, X: Sequence[Any], Y: Any = None, node_weight: Any = None, strict: bool = False
     ) -> TypedExamples:
-        """The model on these data; without Y for prediction only."""
+        """Bind the model to these data; without Y for prediction only."""
         if node_weight is not None:
             raise ValueError("node_weight: all parts of a Tree count the same; use sample_weight")
         check_lengths(X, Y)
@@ -67,7 +68,7 @@ class TypedTree(Tree):
         return (StrictExamples if strict else TypedExamples)(self, maps, truth, known)
 
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
-        """Psi(x, z), in the order of ``coef_``."""
+        """Return Psi(x, z), in the order of ``coef_``."""
         z, (map_of,) = np.asarray(y, dtype=np.int64), read_maps([x], self.n_features_)
         places, types = z[:, :2], z[:, 2]
         parts = np.zeros((self.first_[-1], self.n_features_))
@@ -95,18 +96,21 @@ class PartTypes:
 
     @staticmethod
     def prepare(base: Tree, X: Any, Y: Any) -> None:
-        """Learn the tree and its springs from the places that are known."""
+        """Learn the tree and its springs from the known places."""
         check_lengths(X, Y)
         maps = read_maps(X)
         base.learn(np.stack(read_places(Y, maps, unknown=True)), maps[0].shape[2])
 
     @staticmethod
     def names(base: Tree) -> np.ndarray:
-        """The numbers of the parts."""
+        """Return the numbers of the parts."""
         return np.arange(base.n_parts_)
 
     def begin(self, X: Any, Y: Any, start: str, seed: int) -> list[np.ndarray]:
-        """Clusters of the parts by where their neighbours are; unknown places where springs are at rest."""
+        """Return first outputs: cluster each part by the relative positions of its neighbours.
+
+        Unknown places are set where springs are at rest.
+        """
         at_rest = np.zeros(self.inner.size_joint_feature)
         self.inner.unpack(at_rest)["springs"][:, [1, 3]] = -1.0
         found = np.stack(self.completer(X, Y)(at_rest))
@@ -122,7 +126,7 @@ class PartTypes:
         return list(found)
 
     def completer(self, X: Any, Y: Any, n_jobs: int = 1) -> Completer:
-        """The best types, and the best places where they are not known, as a function of w."""
+        """Return a function of w that finds the best types, and the best places for unknown places."""
         maps = read_maps(X, self.base.n_features_)
         places = np.stack(read_places(Y, maps, self.base.n_parts_, unknown=True))
         known = ~np.isnan(places[:, :, :1])
@@ -136,15 +140,15 @@ class PartTypes:
         return complete
 
     def observed(self, outputs: Any) -> list[np.ndarray]:
-        """The places."""
+        """Return the places."""
         return [np.asarray(z)[:, :2] for z in outputs]
 
     def loss(self, y: Any, y_hat: Any) -> float:
-        """Delta: the distances of the known parts, divided by the number of parts."""
+        """Return Delta, the sum of the distances of the known parts divided by the number of parts."""
         y, y_hat = np.asarray(y, dtype=np.float64), np.asarray(y_hat, dtype=np.float64)
         return self.base.loss(np.where(np.isnan(y), y_hat, y), y_hat)
 
     def agreement(self, y: Any, y_hat: Any) -> tuple[float, float]:
-        """How many of the known parts are in their true cell, and how many there are."""
+        """Return how many of the known parts are in their true cell, and how many parts are known."""
         known = ~np.isnan(np.asarray(y, dtype=np.float64)).any(axis=1)
         return self.base.agreement(np.asarray(y)[known], np.asarray(y_hat)[known])

@@ -1,14 +1,14 @@
-"""Partial: true outputs of which some labels are unknown, None in Y.
+"""Partial: true outputs with some unknown labels, given as None in Y.
 
     F(w) = R(w) + C sum_i v_i ( max_y [ Delta(y_i, y) + <w, Psi(x_i, y)> ]
                                 - max_{y agrees with y_i} <w, Psi(x_i, y)> )
 
-Delta looks at known labels only. An output agrees with y_i if it has its known labels; the best of these at
-w is the completion, exact wherever the argmax is. F is not convex: ``LatentSVM`` lowers it round by round
-(``maxmargin.cccp``). An example of which nothing is known adds nothing to F.
+Delta compares known labels only. An output agrees with y_i if it has all known labels of y_i. The best such
+output at w is the completion; it is exact if the argmax is exact. F is not convex: ``LatentSVM`` lowers it
+round by round (``maxmargin.cccp``). An example without known labels adds 0 to F.
 
-The first completions are those of weights that were learnt from what is known alone: the parts of a sequence
-or of a graph whose labels are all known, as examples of their own.
+The first completions use weights that were learnt from the known labels alone. For that, the parts of a
+sequence or of a graph whose labels are all known become examples.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from maxmargin.models.states import Completer
 
 @dataclass(eq=False)
 class Completed:
-    """A true output with its completion, and which labels were known."""
+    """A true output with its completion, and a mask of its known labels."""
 
     labels: Any
     known: np.ndarray
@@ -48,13 +48,13 @@ class Completed:
 
 
 def completed(labels: Any, known: list[np.ndarray]) -> list[Completed]:
-    """Outputs with the labels that were found."""
+    """Combine completed outputs with the masks of their known labels."""
     return [Completed(found, mask) for found, mask in zip(labels, known, strict=True)]
 
 
 @contextmanager
 def said_of_outputs() -> Iterator[None]:
-    """What is fixed in a prediction is known here."""
+    """Replace "fixed[" by "Y[" in error messages: the fixed labels of a prediction are known labels here."""
     try:
         yield
     except ValueError as error:
@@ -62,17 +62,17 @@ def said_of_outputs() -> Iterator[None]:
 
 
 def is_unknown(label: Any) -> bool:
-    """None, or NaN in a row of numbers."""
+    """Whether a label is None, or NaN in a row of numbers."""
     return label is None or (isinstance(label, float | np.floating) and label != label)
 
 
 def known_of(y: Any) -> np.ndarray:
-    """Which labels of an output are known."""
+    """Return a mask of the known labels of an output."""
     return np.array([not is_unknown(label) for label in y], dtype=bool)
 
 
 def off_where_unknown(Y: Any) -> np.ndarray:
-    """A matrix of 0 and 1 with 0 for what is unknown."""
+    """Return a matrix of 0 and 1, with 0 for unknown labels."""
     return np.array([[0 if is_unknown(v) else v for v in y] for y in Y])
 
 
@@ -84,18 +84,18 @@ def lacks_labels(Y: Any) -> bool:
 
 
 def lacks_label(y: Any) -> bool:
-    """The same of one output, a label or labels."""
+    """Whether an output, one label or several, has an unknown label."""
     if not isinstance(y, list | tuple | np.ndarray) or np.ndim(y) == 0:
         return is_unknown(y)
     if isinstance(y, np.ndarray) and y.dtype.kind not in "Of":
         return False
-    kinds = set(map(type, y))  # a look at each label would take long
+    kinds = set(map(type, y))  # checking every label would take long
     numbers = any(issubclass(kind, float | np.floating) for kind in kinds)
     return type(None) in kinds or (numbers and any(map(is_unknown, y)))
 
 
 def known_weights(Y: Any, sample_weight: Any) -> Any:
-    """Weights of examples; those of which nothing is known have none."""
+    """Return the weights of examples; an example without known labels gets weight 0."""
     known = np.array([known_of([y] if np.ndim(y) == 0 else y).any() for y in Y])
     if known.all():
         return sample_weight
@@ -108,7 +108,7 @@ class Partial(Latent):
     Parameters
     ----------
     model : Chain, FactorGraph, MultiLabel, Multiclass or Binary
-        For MultiLabel, Y is a matrix of 0, 1 and None (or NaN): sets cannot tell what is unknown.
+        For MultiLabel, Y is a matrix of 0, 1 and None (or NaN); sets cannot express unknown labels.
     """
 
     inner_: Any
@@ -122,7 +122,7 @@ class Partial(Latent):
         self.model = model
 
     def initialize(self, X: Any, Y: Any) -> None:
-        """Learn from the known labels what the model learns."""
+        """Initialise the model from the examples or parts of examples whose labels are known."""
         if not has_power(self.model, UNKNOWN_LABELS):
             names = ", ".join(names_with(UNKNOWN_LABELS))
             raise TypeError(
@@ -138,14 +138,15 @@ class Partial(Latent):
             raise ValueError("Y: no label is known")
         inner.initialize(kept, known)
         if encoder_in(X) is not None:
-            inner.keep_names(X)  # which the parts of its examples do not have
+            inner.keep_names(X)  # the parts of examples lack the names of attributes
         self._settle(inner)
-        if not self.flat:  # refuses outputs of another length, which placeholders would hide
+        # raises ValueError for outputs of wrong length, which placeholders would hide
+        if not self.flat:
             self.over(X, self.begin(X, Y, 0))
 
     @classmethod
     def over_fitted(cls, model: Any) -> Partial:
-        """A fitted model with unknown labels."""
+        """Wrap a fitted model, for outputs with unknown labels."""
         made = cls(model)
         made._settle(model)
         return made
@@ -158,16 +159,16 @@ class Partial(Latent):
         return self.inner_.inside(w)
 
     def known_part(self, X: Any, Y: Any) -> tuple[Any, Any]:
-        """What is known alone, as examples whose outputs are known completely."""
+        """Return the data with known labels only, as examples whose outputs are completely known."""
         return self._known(X, Y)[:2]
 
     def _known(self, X: Any, Y: Any) -> tuple[Any, Any, list[int]]:
-        """What is known alone, and of which example each is a part."""
+        """Do as ``known_part`` does, and also return the example that each part comes from."""
         if self.model.flat or isinstance(self.model, MultiLabel):
             whole = [i for i, y in enumerate(Y) if known_of([y] if np.ndim(y) == 0 else y).all()]
             if self.model.flat:
                 return X[whole], [Y[i] for i in whole], whole
-            # Without any such row, unknown labels are off at first.
+            # If no row is completely known, treat unknown labels as off.
             whole = whole or list(range(len(Y)))
             return X[whole], off_where_unknown(Y)[whole], whole
         cut = cut_sequence if isinstance(self.model, Chain) else cut_graph
@@ -175,13 +176,13 @@ class Partial(Latent):
         return [x for x, _, _ in parts], [y for _, y, _ in parts], [i for _, _, i in parts]
 
     def begin(self, X: Any, Y: Any, seed: int) -> list[Any]:
-        """Completions without any weights."""
+        """Return completions that use no weights."""
         if isinstance(self.inner_, Chain):
             return self.completions(X, Y, np.zeros(self.size_joint_feature))
         return completed(self._filled(X, Y), self._masks(Y))
 
     def _filled(self, X: Any, Y: Any) -> Any:
-        """Y with any label of the model where none is known."""
+        """Return Y with unknown labels replaced by some label of the model."""
         if self.flat:
             first = self.classes_[0]
             return [first if is_unknown(y) else y for y in Y]
@@ -196,7 +197,7 @@ class Partial(Latent):
         ]
 
     def _any(self, x: Any, y: Any, i: int) -> list[Any]:
-        """A label that each node of a graph may have."""
+        """Return, for each node of a graph, some label that the node may have."""
         item, model = read_item(x, i), self.inner_
         types = item.type_codes(model.types_, f"X[{i}]")
         if len(types) != len(y):
@@ -204,16 +205,16 @@ class Partial(Latent):
         return [model.label_sets_[t].classes[0] for t in types]
 
     def _masks(self, Y: Any) -> list[np.ndarray]:
-        """Which labels of each output are known."""
+        """Return a mask of the known labels of each output."""
         return [known_of([y] if self.flat else y) for y in Y]
 
     def completer(self, X: Any, Y: Any, n_jobs: int = 1) -> Completer:
-        """The best output of all that agree with each true one, as a function of w."""
+        """Return a function of w that finds the best output that agrees with each true output."""
         known, best = self._masks(Y), self._best(X, Y, n_jobs)
         return lambda w: completed(best(as_weights(w)), known)
 
     def _best(self, X: Any, Y: Any, n_jobs: int) -> Callable[[np.ndarray], Any]:
-        """The labels of these outputs, as a function of w."""
+        """Return a function of w that finds the labels of these completions."""
         if self.flat:
             rows = self.inner_.bind(X)
             return lambda w: [
@@ -227,7 +228,7 @@ class Partial(Latent):
 
         def best(w: np.ndarray) -> list[np.ndarray]:
             found = examples.decode(examples.answers.complete(w, n_jobs))
-            # Where the argmax is a search, it may have missed a known label.
+            # An approximate argmax may miss a known label: put the known labels back.
             return [
                 np.where(mask > 0, np.asarray(y, dtype=np.asarray(z).dtype), z)
                 for z, y, mask in zip(found, filled, masks, strict=True)
@@ -236,14 +237,14 @@ class Partial(Latent):
         return best
 
     def _counting(self) -> Any:
-        """The model with a loss that counts mistakes."""
+        """Return the model with a loss that counts mistakes."""
         twin = copy.copy(self.inner_)
         twin.task_loss = "hamming"
         twin.set_loss()
         return twin
 
     def _best_around(self, X: Any, Y: Any, n_jobs: int) -> Callable[[np.ndarray], Any]:
-        """The best legal sequences of labels that have the known ones, as a function of w."""
+        """Return a function of w that finds the best legal sequences that have the known labels."""
         fixed = [[None if is_unknown(label) else label for label in y] for y in Y]
         with said_of_outputs():
             examples: Any = self.inner_.bind(X).around(fixed)
@@ -255,11 +256,14 @@ class Partial(Latent):
         return best
 
     def example_weights(self, Y: Any, sample_weight: Any) -> Any:
-        """Examples of which nothing is known have none."""
+        """Return the weights of examples; an example without known labels has weight 0."""
         return known_weights(Y, sample_weight)
 
     def over_known(self, X: Any, Y: Any, sample_weight: Any) -> tuple[Examples, Any]:
-        """What is known alone, with its weights; runs of known labels may begin and end anywhere."""
+        """Bind the model to the parts with known labels, and return their weights too.
+
+        Transition rules do not apply: runs of known labels may begin and end anywhere.
+        """
         free = copy.copy(self.inner_)
         free.rules_ = None
         X, Y, owners = self._known(X, Y)
@@ -269,7 +273,7 @@ class Partial(Latent):
     def over(
         self, X: Any, outputs: Any = None, executor: Any = None, node_weight: Any = None
     ) -> Examples:
-        """The examples with complete outputs, of which only what was known has a loss."""
+        """Bind the examples with complete outputs; only labels that were known count in the loss."""
         if outputs is None:
             return self.inner_.bind(X)
         if not all(isinstance(z, Completed) for z in outputs):
@@ -285,7 +289,7 @@ class Partial(Latent):
         return self.inner_.bind(X, np.array(labels) if matrix else labels, masks)
 
     def summed(self, X: Any, Y: Any, node_weight: Any = None) -> Examples:
-        """The examples with any completions, and what all completions together are worth: for sums."""
+        """Bind the examples with any completions; add a ``SoftTruth``, which sums over all of them."""
         outputs = self.begin(X, Y, 0)
         examples = self.over(X, outputs, node_weight=node_weight)
         nowhere = np.zeros(self.size_joint_feature)
@@ -299,11 +303,11 @@ class Partial(Latent):
         return examples
 
     def observed(self, outputs: Any) -> Any:
-        """Predictions have no hidden part."""
+        """Return the outputs unchanged, because predictions have no hidden part."""
         return outputs
 
     def loss(self, y: Any, y_hat: Any) -> float:
-        """Delta over what is known."""
+        """Return Delta over the known labels."""
         if self.flat:
             return 0.0 if is_unknown(y) else self.inner_.loss(y, y_hat)
         known = known_of(y)
@@ -313,17 +317,17 @@ class Partial(Latent):
         return self.inner_.loss(list(filled) if isinstance(self.inner_, Chain) else filled, y_hat)
 
     def agreement(self, y: Any, y_hat: Any) -> tuple[float, float]:
-        """Right labels and all, of those that are known."""
+        """Return the number of correct labels among the known labels, and the number of known labels."""
         pairs = [(y, y_hat)] if self.flat else list(zip(y, y_hat, strict=True))
         known = [a == b for a, b in pairs if not is_unknown(a)]
         return float(sum(known)), len(known)
 
     def inference(self, x: Any, w: np.ndarray) -> Any:
-        """The best output."""
+        """Return the best output."""
         return self.inner_.inference(x, w)
 
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
-        """Named parts of w, as the model names them."""
+        """Return the named parts of w, with the names of the model."""
         return self.inner_.unpack(w)
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -336,7 +340,7 @@ class Partial(Latent):
 
 
 def cut_sequence(x: Any, y: Any, i: int) -> list[tuple[Any, list[Any]]]:
-    """The runs of known labels of a sequence, and their positions; edges go with their nodes."""
+    """Return the runs of known labels of a sequence with their inputs; edges go with their nodes."""
     paired = isinstance(x, tuple) and len(x) == 2
     parts = []
     for known, run in groupby(range(len(y)), lambda t: not is_unknown(y[t])):
@@ -349,7 +353,7 @@ def cut_sequence(x: Any, y: Any, i: int) -> list[tuple[Any, list[Any]]]:
 
 
 def cut_graph(x: Any, y: Any, i: int) -> list[tuple[Any, list[Any]]]:
-    """The graph of the nodes whose labels are known."""
+    """Return the subgraph of the nodes whose labels are known."""
     item, known = read_item(x, i), known_of(y)
     if len(known) != item.n_nodes:
         raise ValueError(f"X[{i}] has {item.n_nodes} nodes, but Y[{i}] has {len(known)} labels")

@@ -1,4 +1,4 @@
-"""Examples whose planes are made in Python: sparse vectors, kept as they are."""
+"""Examples whose planes are made in Python, stored as sparse vectors."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ Vector = tuple[np.ndarray, np.ndarray]  # sorted indices (int32) and values of a
 
 
 def plane_key(plane: tuple[float, Vector]) -> tuple[float, bytes, bytes]:
-    """What distinguishes a plane from others."""
+    """Return a hashable key of a plane."""
     offset, (index, value) = plane
     return offset, index.tobytes(), value.tobytes()
 
 
 class PlaneExamples(Examples):
-    """Examples whose planes are made in Python; an output is kept as (offset, (index, value))."""
+    """Examples whose planes are made in Python; an output is stored as (offset, (index, value))."""
 
     checked = True
 
     @cached_property
     def seen(self) -> dict[int, tuple[float, int, float]]:
-        """Of the planes of each block: the longest vector, the most numbers, the largest offset."""
+        """For each block the longest vector, most entries and largest offset of its planes so far."""
         return {}
 
     @abstractmethod
     def planes(self, w: np.ndarray, n_jobs: int) -> list[tuple[float, Vector]]:
-        """Offset and vector of the worst plane of every block."""
+        """Return offset and vector of the worst plane of every block."""
 
     @abstractmethod
     def oracle(self, blocks: Sequence[int], w: np.ndarray) -> list[tuple[float, Vector]]:
-        """Offset and vector of the worst plane of each of these blocks."""
+        """Return offset and vector of the worst plane of each of these blocks."""
 
     def note(self, blocks: Iterable[int], outputs: list[tuple[float, Vector]]) -> None:
-        """Keep how long the vectors of planes are, for a bound on rounding."""
+        """Record the lengths of the vectors of planes, for a bound on rounding."""
         for i, (offset, (_, value)) in zip(blocks, outputs, strict=True):
             known = self.seen.get(int(i), (0.0, 0, 0.0))
             own = (float(np.linalg.norm(value)), len(value), abs(offset))
             self.seen[int(i)] = tuple(map(max, known, own))  # type: ignore[assignment]
 
     def extent(self) -> Extent:
-        """That of the planes that were seen: no others are known."""
+        """Return the extent of the planes seen so far, because no others are known."""
         found = np.zeros((self.n, 3))
         for i, own in self.seen.items():
             found[i] = own
@@ -58,15 +58,18 @@ class PlaneExamples(Examples):
         return Extent(found[:, 0], terms, outputs=self.most_planes(), offsets=found[:, 2])
 
     def most_planes(self) -> Any:
-        """How many planes a sum over outputs adds up, of each block."""
+        """Return the number of planes that a sum over the outputs of each block adds up."""
         return 1
 
     def every_plane(self, i: int) -> list[tuple[float, Vector]]:
-        """The planes of all outputs of an example but the true one, where a sum is ``exact``."""
+        """Return the planes of all outputs of an example except the true one, if a sum is ``exact``."""
         raise NotImplementedError
 
     def distinct(self, blocks: np.ndarray, outputs: Any) -> bool:
-        """Whether no plane of a block appears more often than outputs have it: once, unless all are known."""
+        """Whether no plane of a block appears more often than outputs have it.
+
+        If the outputs are not all known, a plane may appear only once.
+        """
         seen = Counter(zip(blocks.tolist(), map(plane_key, outputs), strict=True))
         again = {block for (block, _), times in seen.items() if times > 1}
         if again and not self.exact:
@@ -81,7 +84,7 @@ class PlaneExamples(Examples):
         return self.measure(outputs, w), outputs
 
     def measure(self, outputs: list[tuple[float, Vector]], w: np.ndarray) -> np.ndarray:
-        """The slacks that the worst planes of all blocks show; refuses an argmax below the truth."""
+        """Return the slacks that the worst planes give; raise an error if one is below the truth."""
         self.note(range(len(outputs)), outputs)
         xi = np.array([offset + float(w[index] @ value) for offset, (index, value) in outputs])
         wrong = xi < -NOISE * (1 + np.abs([offset for offset, _ in outputs]))
@@ -93,22 +96,22 @@ class PlaneExamples(Examples):
         return PlaneCache(self.n, capacity)
 
     def try_argmax(self) -> int:
-        """Try the argmax before training; returns how often it was asked."""
+        """Try the argmax before training; return the number of calls."""
         return 0
 
     def check_ceilings(self, w: np.ndarray, ceilings: np.ndarray) -> None:
-        """Compare what slacks cannot exceed with predictions at w."""
+        """Compare upper bounds on slacks with predictions at w."""
 
     def check_slacks(
         self, w: np.ndarray, slacks: np.ndarray, blocks: np.ndarray, outputs: Any
     ) -> None:
-        """Compare the slacks of an exact pass with kept outputs."""
+        """Compare the slacks of an exact pass with cached outputs."""
         self.note(blocks, outputs)
         for i, (loss, (index, value)) in zip(blocks, outputs, strict=True):
             kept = loss + float(w[index] @ value)
             if self.exact and slacks[i] < kept - NOISE * (1 + abs(kept)):
                 raise beaten(int(i), kept - slacks[i])
-            slacks[i] = max(slacks[i], kept)  # an approximate oracle never hides what is known
+            slacks[i] = max(slacks[i], kept)  # an approximate oracle must not hide a known output
 
     def combine(
         self, blocks: np.ndarray, multipliers: np.ndarray, outputs: Any, n_jobs: int = 1
@@ -129,7 +132,7 @@ class PlaneExamples(Examples):
 
 
 class PlaneCache:
-    """The last planes of each example, most recently used first; the compiled twin keeps outputs."""
+    """The last planes of each example, most recently used first; the compiled twin stores outputs."""
 
     def __init__(self, n: int, capacity: int):
         self.capacity = capacity
@@ -138,7 +141,7 @@ class PlaneCache:
         self.kept: list[list[tuple[float, Vector]]] = [[] for _ in range(n)]
 
     def add(self, planes: list[tuple[float, Vector]]) -> None:
-        """One plane for each example."""
+        """Add one plane for each example."""
         for kept, plane in zip(self.kept, planes, strict=True):
             self._touch(kept, plane)
 
@@ -155,7 +158,7 @@ class PlaneCache:
         del kept[self.capacity :]
 
     def best(self, w: np.ndarray, n_jobs: int) -> tuple[np.ndarray, list[tuple[float, Vector]]]:
-        """The slack that the kept planes show, and the plane, of each example."""
+        """Return, for each example, the slack that the cached planes give, and the plane that gives it."""
         found, slacks = [], np.zeros(len(self.kept))
         for i, kept in enumerate(self.kept):
             values = [0.0, *(loss + float(w[index] @ value) for loss, (index, value) in kept)]
@@ -181,6 +184,6 @@ class PlaneTable:
         self.vectors: Any = sp.csr_matrix((value, index, ends), shape=(len(flat), dimension))
 
     def sums(self, w: np.ndarray) -> np.ndarray:
-        """sum_y max(0, s_i(y)) of every block."""
+        """Return sum_y max(0, s_i(y)) of every block."""
         violations = np.maximum(self.offsets + self.vectors @ w, 0.0)
         return np.bincount(self.owner, violations, minlength=self.n)

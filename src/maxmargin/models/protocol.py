@@ -1,4 +1,4 @@
-"""The protocol of a model: what a user writes, and what the built-in models share.
+"""The protocol of a model: the methods that a user writes, and the base class of the built-in models.
 
 A model written by a user is any object with
 
@@ -9,10 +9,15 @@ A model written by a user is any object with
     inference(x, w)                      argmax_y <w, Psi(x, y)>
     loss_augmented_inference(x, y, w)    argmax_y' Delta(y, y') + <w, Psi(x, y')>
 
-and, where it can, ``batch_loss_augmented_inference(X, Y, w)`` (a list of outputs),
-``slack_rescaled_inference(x, y, w)`` (argmax_y' Delta (1 + <w, psi>)), ``inference_k_best(x, w, k)``,
-``outputs(x)`` (all of them, for hinge="sum"), ``agreement(y, y_hat)`` (right and all parts of an output, for
-``StructuralSVM.score``), and ``exact = False`` if its argmax may miss the best output.
+Optional members:
+
+    batch_loss_augmented_inference(X, Y, w)    a list of outputs
+    slack_rescaled_inference(x, y, w)          argmax_y' Delta(y, y') (1 + <w, psi(y')>)
+    inference_k_best(x, w, k)                  the k best outputs
+    outputs(x)                                 all outputs, for hinge="sum"
+    agreement(y, y_hat)                        correct and all parts of an output, for
+                                               ``StructuralSVM.score``
+    exact = False                              the argmax may miss the best output
 """
 
 from __future__ import annotations
@@ -44,7 +49,7 @@ PROTOCOL = (
 
 
 def check_protocol(model: Any) -> None:
-    """Refuse an object that is not a model, naming what it lacks."""
+    """Raise TypeError if the object is not a model; the message names the missing methods."""
     if isinstance(model, str):
         found = [kind for kind in MODELS if kind.lower() == model.lower()] or ["Chain"]
         raise TypeError(
@@ -59,7 +64,7 @@ def check_protocol(model: Any) -> None:
 
 
 def saved_base(state: dict[str, Any], arrays: dict[str, np.ndarray], kinds: Iterable[str]) -> Any:
-    """The model, of one of these kinds, that a file holds inside of another."""
+    """Read the inner model, of one of these kinds, that the file of another model contains."""
     inner = entries_of(field_of(state, "base"), "base")
     base = MODELS[choice(inner, "kind", tuple(kinds))].from_state(inner, arrays)
     check_names(inner, {"kind", *base.state()[0]}, "base")
@@ -67,12 +72,12 @@ def saved_base(state: dict[str, Any], arrays: dict[str, np.ndarray], kinds: Iter
 
 
 def as_weights(w: Any) -> np.ndarray:
-    """w as the core takes it."""
+    """Convert w to the contiguous float64 array that the core takes."""
     return np.ascontiguousarray(w, dtype=np.float64)
 
 
 def encode_all(labels: LabelSet, Y: Any) -> np.ndarray:
-    """Codes of labels; refuses one that the model does not know."""
+    """Return the codes of labels; raise ValueError for a label that the model does not know."""
     codes = labels.encode(Y)
     if (codes < 0).any():
         i = int(np.argmin(codes))
@@ -81,36 +86,34 @@ def encode_all(labels: LabelSet, Y: Any) -> np.ndarray:
 
 
 def weights_and_bias(w: np.ndarray, bias: float | None) -> dict[str, np.ndarray]:
-    """The weights of features, and with a constant feature of value ``bias`` what it adds to scores."""
+    """Split w into feature weights and, if there is a bias, its contribution to scores."""
     if bias is None:
         return {"weights": w}
     return {"weights": w[..., :-1], "bias": np.asarray(w[..., -1] * bias)}
 
 
 class Model(Shown):
-    """Base of the built-in models: the protocol on top of a compiled data set."""
+    """Base of the built-in models: the protocol, implemented by a compiled data set."""
 
     classes_: np.ndarray
     size_joint_feature: int
-    powers: ClassVar[tuple[str, ...]] = ()  # that not every model has: see ``models.registry``
-    task: str = (
-        ""  # what outputs are, for scores: a key of ``metrics.tasks.TALLIES``; empty: own ones
-    )
-    hidden: ClassVar[bool] = False  # outputs must be completed first: ``models.Latent``
-    joint: bool = False  # the loss is one of the whole sample: all examples are one block
-    # How a part of a stream keeps inputs: "rows" of one matrix, "sequences" of rows, or any "objects"; and
-    # whether the core keeps inner products of the rows of a sequence.
+    powers: ClassVar[tuple[str, ...]] = ()  # optional powers of the model: see ``models.registry``
+    task: str = ""  # a key of ``metrics.tasks.TALLIES``; empty: the model has its own scores
+    hidden: ClassVar[bool] = False  # outputs must be completed first: see ``models.Latent``
+    joint: bool = False  # the loss is a loss of the whole sample: all examples are one block
+    # How a chunk of a stream stores inputs ("rows" of one matrix, "sequences" of rows, or any
+    # "objects"), and whether the core stores inner products of the rows of a sequence.
     packs: ClassVar[str] = "objects"
     tables: ClassVar[bool] = False
-    # What the parameters that need no data must be: ``initialize`` looks at them.
+    # Rules for the parameters that can be checked without data; ``initialize`` checks them.
     checks: ClassVar[Checks] = {"bias": BIAS_RULE}
-    # Parameters whose name is a method of the protocol, and the attributes that hold them.
+    # Parameters whose name is also a method of the protocol, and the attributes that hold them.
     stored: ClassVar[dict[str, str]] = {"loss": "task_loss"}
     task_loss: Any
-    views: ClassVar[Any] = None  # of its weights: a class of ``models.inside``
+    views: ClassVar[Any] = None  # class of ``models.inside`` that shows the weights
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name (scikit-learn's protocol)."""
+        """Return the parameters by name (scikit-learn's protocol)."""
         return {n: getattr(self, self.stored.get(n, n)) for n in self._get_param_names()}
 
     def set_params(self, **params: Any) -> Model:
@@ -125,24 +128,25 @@ class Model(Shown):
         return self
 
     def convert(self, X: Any, n_jobs: int = 1) -> Any:
-        """X as ``initialize`` and ``bind`` take it without reading attributes again; by so many threads.
+        """Convert X to a form that ``initialize`` and ``bind`` take without reading attributes again.
 
-        Nodes described by attributes become features: by the names that the model knows, or before
-        ``initialize`` by those in X. Anything else stays as it is.
+        Nodes described by attributes become features. A fitted model determines the names of the features;
+        before ``initialize`` they come from X. Any other X is returned unchanged. ``n_jobs`` is the number of
+        threads.
         """
         return X
 
     @property
     def needs_all(self) -> str:
-        """Why all examples are needed at once; empty where they may come in chunks."""
+        """The reason why training needs all examples at once; empty if they may come in chunks."""
         return "a loss of the whole sample has one slack for all examples" if self.joint else ""
 
     def example_weights(self, Y: Any, weights: Any) -> Any:
-        """v_i of the objective, from those that were given."""
+        """Return v_i of the objective, given the weights of the user."""
         return weights
 
     def portable(self, Y: Any) -> Any:
-        """Outputs that can be cut up into examples and joined again, once the model is made ready."""
+        """Return outputs that can be split into examples and joined again; the model must be initialised."""
         return Y
 
     def initialize(self, X: Any, Y: Any) -> None:
@@ -150,47 +154,48 @@ class Model(Shown):
         raise NotImplementedError
 
     def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> Examples:
-        """The model on these data, handed to the core; without Y for prediction only."""
+        """Bind the model to these data and hand them to the core; without Y for prediction only."""
         raise NotImplementedError
 
     def inference(self, x: Any, w: np.ndarray) -> Any:
-        """The output with the best score."""
+        """Return the output with the best score."""
         return self.bind_one(x).predict(as_weights(w))[0]
 
     def loss_augmented_inference(self, x: Any, y: Any, w: np.ndarray) -> Any:
-        """argmax_y' Delta(y, y') + <w, Psi(x, y')>."""
+        """Return argmax_y' Delta(y, y') + <w, Psi(x, y')>."""
         return self.bind_one(x, [y]).augmented(as_weights(w))[0]
 
     def bind_one(self, x: Any, Y: Any = None) -> Any:
-        """The model on a single example."""
+        """Bind the model to a single example."""
         return self.bind([x], Y)
 
     # optional powers
 
     @property
     def feature_names_(self) -> np.ndarray | None:
-        """The names of the features where they are attributes; else None."""
+        """The names of the features if examples have attributes, else None."""
         encoder = getattr(self, "encoder_", None)
         return None if encoder is None else encoder.get_feature_names_out()
 
     def read(self, X: Any) -> FeatureRows:
-        """The feature rows of these inputs, checked; a model that has them can take a kernel."""
+        """Check the inputs and return their feature rows; a model with this method can take a kernel."""
         raise NotImplementedError
 
     def bind_rows(self, rows: FeatureRows, Y: Any = None, node_weight: Any = None) -> Examples:
-        """The model on rows that are read already."""
+        """Bind the model to rows that were read before."""
         raise NotImplementedError
 
     def factors(self, X: Any, Y: Any = None, node_weight: Any = None) -> Factors:
-        """The examples as factor graphs in plain arrays, for solvers that work factor by factor.
+        """Return the examples as factor graphs in plain arrays, for solvers that work on single factors.
 
-        For models whose score and loss are sums over nodes and edges: variables with their domains, factors
-        with scopes, weights shared by template, losses of the nodes; see ``models.factors``.
+        Only for models whose score and loss are sums over nodes and edges. The arrays hold the variables with
+        their domains, the factors with their scopes, the weights that each template shares and the losses of
+        the nodes; see ``models.factors``.
         """
         raise NotImplementedError
 
     def inside(self, w: np.ndarray) -> Any:
-        """The model with its weights, to be looked at: see ``models.inside``."""
+        """Return a view of the model with its weights, see ``models.inside``."""
         if self.views is None:
             raise ValueError(
                 f"model {type(self).__name__} has no views of its weights, as Chain, Multiclass, Binary and "
@@ -201,14 +206,14 @@ class Model(Shown):
     # model files
 
     def compact(self, w: np.ndarray) -> tuple[Model, np.ndarray]:
-        """What a model file must hold to predict as this model does with w."""
+        """Return a model and weights for a model file, which predict as this model does with w."""
         return self, w
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """The fitted model as plain values (text and numbers) and arrays, for a model file."""
+        """Return the fitted model as plain values (text and numbers) and arrays, for a model file."""
         raise NotImplementedError
 
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
-        """The fitted model that ``state`` wrote; refuses what no fitted model could have written."""
+        """Rebuild the fitted model that ``state`` wrote; reject any state that no fitted model could have."""
         raise NotImplementedError

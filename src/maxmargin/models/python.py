@@ -1,4 +1,4 @@
-"""A model written in Python, bound to data: planes as sparse vectors, the oracle through an executor."""
+"""A model written in Python, bound to data: planes are sparse vectors, an executor runs the oracle."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ from maxmargin.models.protocol import Model, check_protocol
 from maxmargin.models.search import search_slack
 from maxmargin.runtime.executor import Workers, map_chunks
 
-PASS = 256  # examples whose oracle is asked at a time in a pass over all
+# Examples per call of the oracle in a pass over all examples; larger chunks hold more outputs in memory.
+PASS = 256
 
 
 def polled(items: Iterable[Any]) -> Iterator[Any]:
-    """The items, with a look at the deadline of training before each."""
+    """Yield the items, and check the deadline of training before each."""
     for item in items:
         core.poll()
         yield item
 
 
 def answer(model: Any, X: list[Any], Y: list[Any], w: np.ndarray) -> list[Any]:
-    """Loss-augmented outputs of some examples; a function of its own so that any executor can run it."""
+    """Return loss-augmented outputs of some examples; a module function, so that any executor can run it."""
     batch = getattr(model, "batch_loss_augmented_inference", None)
     if batch is not None:
         with lent(w, "batch_loss_augmented_inference") as w:
@@ -40,7 +41,7 @@ def answer(model: Any, X: list[Any], Y: list[Any], w: np.ndarray) -> list[Any]:
 
 
 def answer_slack(model: Any, X: list[Any], Y: list[Any], w: np.ndarray) -> list[tuple[Any, float]]:
-    """Slack-rescaled outputs with ceilings: the model's own, or found by a search over the multiplier."""
+    """Return slack-rescaled outputs with upper bounds, from the model or by a search over the multiplier."""
     own = getattr(model, "slack_rescaled_inference", None)
     if own is not None:
         with lent(w, "slack_rescaled_inference") as w:
@@ -50,32 +51,35 @@ def answer_slack(model: Any, X: list[Any], Y: list[Any], w: np.ndarray) -> list[
 
 
 def predict_each(model: Any, X: list[Any], Y: list[Any], w: np.ndarray) -> list[Any]:
-    """Predictions of some examples."""
+    """Return the predictions of some examples."""
     with lent(w, "inference") as w:
         return [model.inference(x, w) for x in X]
 
 
 def converted(model: Any, X: Any, n_jobs: int = 1) -> Any:
-    """X as the model keeps it: a built-in one reads attributes once; any other takes X as it is."""
+    """Return X in the form that the model stores: a built-in model converts attributes once.
+
+    Any other model takes X unchanged.
+    """
     return model.convert(X, n_jobs) if isinstance(model, Model) else X
 
 
 def portable(model: Any, Y: Any) -> Any:
-    """Outputs that can be cut up into examples and joined again."""
+    """Return outputs that can be split into examples and joined again."""
     return model.portable(Y) if isinstance(model, Model) else Y
 
 
 def bind_model(
     model: Any, X: Any, Y: Any, node_weight: Any = None, executor: Workers | None = None
 ) -> Examples:
-    """Any model on data: a built-in one in the core, any other as it is."""
+    """Bind any model to data: a built-in model in the core, any other in Python."""
     if isinstance(model, Model):
         return model.bind(X, Y, node_weight)
     return PythonExamples(model, X, Y, executor, node_weight)
 
 
 def size_of(model: Any) -> int:
-    """The length of w that a model announces."""
+    """Return the length of w that a model declares."""
     size: Any = getattr(model, "size_joint_feature", None)
     if not is_whole(size, 0):
         raise OracleError(
@@ -86,7 +90,7 @@ def size_of(model: Any) -> int:
 
 
 class PythonExamples(PlaneExamples):
-    """A model of the user's with its data."""
+    """A model of the user with its data."""
 
     model: Any
 
@@ -108,7 +112,7 @@ class PythonExamples(PlaneExamples):
         self.executor = executor
         self.n: int = X.shape[0] if hasattr(X, "shape") else len(X)
         self.dimension: int = size_of(model)
-        # Its own argmax is the best output.
+        # Whether the model claims that its own argmax is always the best output.
         self.trusted: bool = bool(getattr(model, "exact", True))
         self.enumerable: bool = callable(getattr(model, "outputs", None))
         self._truth: list[Vector | None] = [None] * self.n
@@ -116,8 +120,9 @@ class PythonExamples(PlaneExamples):
 
     def rebind(self) -> None:
         self._table: PlaneTable | None = None
-        # A search over the loss multiplier may miss the best output, a model's own answer may not; the
-        # search has ceilings, where the margin oracle that it asks is exact.
+        # The model's own slack-rescaled argmax is exact, but a search over the loss multiplier may
+        # miss the best output. The search has upper bounds if the margin oracle that it calls is
+        # exact.
         margin = self.formulation.rescaling == "margin"
         own = margin or hasattr(self.model, "slack_rescaled_inference")
         self.argmax_exact: bool = self.trusted and own
@@ -129,7 +134,7 @@ class PythonExamples(PlaneExamples):
         return np.array([self.features(i, y) @ w for i, y in enumerate(outputs)])
 
     def features(self, i: int, y: Any) -> np.ndarray:
-        """Psi(x_i, y), checked."""
+        """Return Psi(x_i, y), checked."""
         psi = self.model.joint_feature(self.X[i], y)
         psi = np.ascontiguousarray(psi.toarray().ravel() if sp.issparse(psi) else psi, np.float64)
         if psi.shape != (self.dimension,):
@@ -140,7 +145,7 @@ class PythonExamples(PlaneExamples):
         return psi
 
     def truth(self, i: int) -> Vector:
-        """Psi(x_i, y_i), computed once."""
+        """Return Psi(x_i, y_i), computed once."""
         known = self._truth[i]
         if known is None:
             assert self.Y is not None
@@ -153,7 +158,7 @@ class PythonExamples(PlaneExamples):
         return known
 
     def difference(self, i: int, y: Any) -> tuple[float, Vector]:
-        """Delta_i(y) and psi_i(y), checked."""
+        """Return Delta_i(y) and psi_i(y), checked."""
         assert self.Y is not None
         loss = float(self.model.loss(self.Y[i], y))
         if not loss >= 0 or not np.isfinite(loss):
@@ -166,12 +171,12 @@ class PythonExamples(PlaneExamples):
         return loss, (index, value)
 
     def plane(self, i: int, y: Any) -> tuple[float, Vector]:
-        """Offset and vector of the plane of an output."""
+        """Return offset and vector of the plane of an output."""
         loss, (index, value) = self.difference(i, y)
         return loss, (index, loss * value if self.formulation.rescaling == "slack" else value)
 
     def every_plane(self, i: int) -> list[tuple[float, Vector]]:
-        """The planes of all outputs, as the model's ``outputs`` lists them."""
+        """Return the planes of all outputs that the model's ``outputs`` lists, except zero planes."""
         planes = [self.plane(i, y) for y in self.model.outputs(self.X[i])]
         if not any(loss == 0 and len(index) == 0 for loss, (index, _) in planes):
             raise OracleError(f"outputs of example {i} does not list the true output")
@@ -179,7 +184,10 @@ class PythonExamples(PlaneExamples):
 
     @property
     def fingerprint(self) -> str:  # type: ignore[override]
-        """Kept planes hold vectors: they mean nothing for other examples or another rescaling."""
+        """A checksum of the data and the rescaling.
+
+        Cached planes hold vectors, so they have no meaning for other examples or another rescaling.
+        """
         total = hashlib.sha256(f"{self.formulation.rescaling} {self.dimension}".encode())
         for i in range(self.n if self.Y is not None else 0):
             index, value = self.truth(i)
@@ -187,13 +195,13 @@ class PythonExamples(PlaneExamples):
         return total.hexdigest()
 
     def oracle(self, blocks: Sequence[int], w: np.ndarray) -> list[tuple[float, Vector]]:
-        """Offset and vector of the worst plane of each block."""
+        """Return offset and vector of the worst plane of each block."""
         return self.ask(blocks, w)[0]
 
     def ask(
         self, blocks: Sequence[int], w: np.ndarray
     ) -> tuple[list[tuple[float, Vector]], list[float]]:
-        """The worst plane of each block, and the ceiling of its slack where that was searched."""
+        """Return the worst plane of each block, and upper bounds on the slacks if a search found them."""
         assert self.Y is not None
         items = [int(i) for i in blocks]
         X, Y = [self.X[i] for i in items], [self.Y[i] for i in items]
@@ -209,7 +217,7 @@ class PythonExamples(PlaneExamples):
         return planes, [ceiling for _, ceiling in answers]
 
     def ask_all(self, w: np.ndarray) -> tuple[list[tuple[float, Vector]], list[float]]:
-        """The same for all examples."""
+        """Do as ``ask`` does, for all examples."""
         planes: list[tuple[float, Vector]] = []
         ceilings: list[float] = []
         for start in range(0, self.n, PASS):
@@ -234,7 +242,7 @@ class PythonExamples(PlaneExamples):
             return found, found
         planes, ceilings = self.ask_all(w)
         found = self.measure(planes, w)
-        if not self.bounded:  # of a sum no less is known than the largest of its terms
+        if not self.bounded:  # the largest term is only a lower bound of a sum
             return found, np.full_like(found, np.inf)
         return found, np.maximum(found, ceilings) if ceilings else found
 
@@ -242,7 +250,7 @@ class PythonExamples(PlaneExamples):
         return 1 if self._table is None else np.bincount(self._table.owner, minlength=self.n)
 
     def try_argmax(self) -> int:
-        # A sum that lists all outputs does without the argmax.
+        # A sum that lists all outputs does not need the argmax.
         return try_argmax(self) if self.trusted and not self.summed else 0
 
     def check_ceilings(self, w: np.ndarray, ceilings: np.ndarray) -> None:
@@ -250,18 +258,19 @@ class PythonExamples(PlaneExamples):
             check_ceilings(self, w, ceilings)
 
     def inferred(self, blocks: Sequence[int], w: np.ndarray) -> list[Any]:
-        """Predictions of some examples."""
+        """Return the predictions of some examples."""
         X = [self.X[i] for i in blocks]
         return self._map(predict_each, X, [None] * len(X), w)
 
     def _map(
         self, work: Callable[..., Any], X: list[Any], Y: list[Any], w: np.ndarray
     ) -> list[Any]:
-        """A method of the model over some examples, by the workers where there are any."""
+        """Apply a function of the model to some examples, in the workers if there are any."""
         try:
             return map_chunks(self.executor, work, self.model, X, Y, w)
         except KeyboardInterrupt:
-            # It may have closed a lock of the user's executor, which then waits for itself: do the rest here.
+            # The interrupt may leave a lock of the user's executor closed, so that it waits for
+            # itself. Do the remaining work in this process.
             self.executor = None
             raise
 

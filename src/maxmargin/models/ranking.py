@@ -1,13 +1,14 @@
 """Ranking: the order of the candidates of a query, learnt from grades.
 
-    s_j = <w, x_j>,   the candidates of a query in the order of their scores
-    Delta = 1/N sum of g_a - g_b over the pairs, g_a > g_b, in the wrong order;   N: that of all pairs
+    s_j = <w, x_j>,   the candidates of a query are sorted by their scores
+    Delta = 1/N sum of g_a - g_b over the wrongly ordered pairs with g_a > g_b
+    N     = sum of g_a - g_b over all pairs with g_a > g_b
     xi    = 1/N sum over all pairs of max(0, (g_a - g_b) - (s_a - s_b))
 
-With grades 0 and 1 the loss is the share of swapped pairs, 1 - the area under the ROC curve of a query. Which
-pairs count depends on the grades, so that an order has no joint features apart from them.
+With grades 0 and 1 the loss is the share of swapped pairs, which is 1 minus the area under the ROC curve of
+the query. The grades decide which pairs count, so an order without grades has no joint features.
 
-``coef_`` is w, (d,). There is no bias: a constant moves all candidates alike.
+``coef_`` is w, (d,). There is no bias: a constant would shift the scores of all candidates alike.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class RankingExamples(CompiledExamples):
         sizes, owner = np.diff(offsets), np.repeat(np.arange(self.n), np.diff(offsets))
         grades = self.grades[np.lexsort((self.grades, owner))]
         places = np.arange(len(grades)) - offsets[owner]
-        # The unit of scores is the sum of all differences of grades; a candidate is in `sizes` pairs at most.
+        # Scores are divided by the sum of all differences of grades; a candidate is in at most `sizes` pairs.
         total = sums_between((2 * places - sizes[owner] + 1) * grades, offsets)
         pairs = np.divide(sizes, total, out=np.zeros(self.n), where=total > 0)
         lengths = pairs * sums_between(row_lengths(self.rows), offsets)
@@ -53,13 +54,13 @@ class RankingExamples(CompiledExamples):
         return [heights(codes[a:b]) for a, b in pairwise(self.rows.offsets.tolist())]
 
     def scores(self, w: np.ndarray, n_jobs: int = 1) -> list[np.ndarray]:
-        """<w, x_j> of the candidates of every query."""
+        """Return <w, x_j> of the candidates of every query."""
         found = self.rows.core.rows.scores(w, n_jobs)
         return [found[a:b] for a, b in pairwise(self.rows.offsets.tolist())]
 
 
 def heights(order: np.ndarray) -> np.ndarray:
-    """How many candidates are below each, from their numbers, best first."""
+    """Return, for each candidate, how many are ranked below it; ``order`` lists candidates best first."""
     found = np.empty(len(order), dtype=np.int64)
     found[order] = np.arange(len(order))[::-1]
     return found
@@ -68,9 +69,10 @@ def heights(order: np.ndarray) -> np.ndarray:
 class Ranking(Model):
     """Candidates of a query, in order.
 
-    X is a list of arrays or CSR matrices (m_i, d): a row for each candidate of a query. Y is a list of
-    grades, (m_i,): any numbers, the higher the better; how much better says how large the margin must be. A
-    prediction counts, for each candidate, how many of its query are below it: the best has the most.
+    X is a list of arrays or CSR matrices (m_i, d), with a row for each candidate of a query. Y is a list of
+    grades, (m_i,). Grades are any numbers; higher means better. The difference of two grades is the margin
+    that their scores must have. A prediction gives, for each candidate, the number of candidates of its query
+    below it, so the best candidate has the largest number.
     """
 
     size_joint_feature: int
@@ -86,7 +88,7 @@ class Ranking(Model):
         self.n_features_ = self.size_joint_feature = n_features
 
     def read(self, X: Any) -> FeatureRows:
-        """The candidates of all queries, in the core."""
+        """Copy the candidates of all queries into the core."""
         rows = feature_rows(X, self.n_features_, None, names="X[{}]")
         rows.check_filled("has no candidates: at least one is needed")
         return rows
@@ -102,19 +104,19 @@ class Ranking(Model):
         return RankingExamples(rows, np.zeros(lengths.sum()) if Y is None else grades(Y, lengths))
 
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
-        """Refused: which pairs of candidates count depends on the true grades."""
+        """Raise ValueError, because the pairs that count depend on the true grades."""
         raise ValueError(
             "Ranking has no joint_feature: which pairs of candidates count depends on the true grades; the "
             "score of a candidate is the product of its row with coef_"
         )
 
     def loss(self, y: Any, y_hat: Any) -> float:
-        """Delta(y, y_hat): the share of grades in the wrong order; equal predictions are half wrong."""
+        """Return Delta(y, y_hat), the share of grade differences in the wrong order; ties count half."""
         right, total = self.agreement(y, y_hat)
         return 1.0 - right / total if total > 0 else 0.0
 
     def agreement(self, y: Any, y_hat: Any) -> tuple[float, float]:
-        """Differences of grades that are in the right order, summed, and those of all pairs."""
+        """Return the sum of grade differences in the right order, and the sum over all pairs."""
         true, found = floats(y, "Y"), floats(y_hat, "the prediction")
         if true.shape != found.shape or true.ndim != 1:
             raise ValueError(f"grades of shape {true.shape} and {found.shape} do not fit")
@@ -123,11 +125,11 @@ class Ranking(Model):
         return float((better * (1 + order)).sum() / 2), float(better.sum())
 
     def scores(self, X: Any, w: np.ndarray) -> list[np.ndarray]:
-        """The score of every candidate."""
+        """Return the score of every candidate."""
         return self.bind(X).scores(as_weights(w))
 
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
-        """Named parts of w: ``weights`` (d,)."""
+        """Return the named parts of w: ``weights`` (d,)."""
         return {"weights": np.asarray(w)}
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -141,7 +143,7 @@ class Ranking(Model):
 
 
 def grades(Y: Sequence[Any], lengths: np.ndarray) -> np.ndarray:
-    """The grades of all candidates, one query after the other."""
+    """Return the grades of all candidates, one query after the other."""
     parts = [floats(Y[i], f"Y[{i}]") for i in range(len(lengths))]
     for i, (part, length) in enumerate(zip(parts, lengths, strict=True)):
         if part.shape != (length,):

@@ -1,13 +1,13 @@
-"""Rules of a binarised grammar: read off trees, trees to derivations and back.
+"""Rules of a binarised grammar: read from trees, and conversion between trees and derivations.
 
 Binarisation is to the left. A phrase A -> c1 c2 ... cn with n > 2 becomes
 
     A -> @(n-1) cn,   @(i) -> @(i-1) ci,   @(2) -> c1 c2
 
-where @(i) is the symbol "@A c1 ... ci", of which ``horizontal`` says how many of the last
-children are kept (None: all, so that exactly the phrases seen can be derived). A run of only children
-A -> B -> C over a word or a phrase of several children is one *chain*; the chains that were seen are
-admissible, no others. A tree has exactly one derivation, and a derivation gives one tree.
+with @(i) the symbol "@A c1 ... ci". ``horizontal`` is the number of last children that the symbol names. None
+means all of them, so that exactly the phrases seen in training can be derived. A run of only children, such
+as A -> B -> C, over a word or over a phrase of several children is one *chain*. Only chains that occur in
+training are allowed. A tree has exactly one derivation, and a derivation gives one tree.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ from maxmargin._core import core
 from maxmargin.data.trees import ParseTree, TreeError
 from maxmargin.io.quoting import short
 
-MADE = "@"  # begins the symbols that binarisation makes
+MADE = "@"  # first letter of the symbols that binarisation makes
 
 
 class Step(NamedTuple):
-    """A node of a derivation: chain from the top down (empty for none), symbols of the rule, and how many
-    words the left child has. The rule is (tag,) over a word, else (parent, left, right)."""
+    """A node of a derivation.
+
+    ``chain`` goes from the top down; it is empty without a chain. ``rule`` is (tag,) over a word, else
+    (parent, left, right). ``split`` is the number of words of the left child.
+    """
 
     chain: tuple[str, ...]
     rule: tuple[str, ...]
@@ -37,7 +40,10 @@ class Step(NamedTuple):
 
 
 def check_tree(tree: ParseTree) -> None:
-    """Refuse what no grammar can derive: words beside phrases, empty nodes, odd labels, unary loops."""
+    """Raise TreeError for trees that no grammar can derive.
+
+    Such trees have words beside phrases, nodes without children, or labels that are not allowed.
+    """
     for node in tree.subtrees():
         label = node.label()
         if not label or label[0] == MADE or any(letter.isspace() for letter in label):
@@ -53,16 +59,17 @@ def check_tree(tree: ParseTree) -> None:
 
 
 def made(parent: str, labels: Sequence[str], horizontal: int | None) -> str:
-    """The symbol for the first children of a phrase."""
+    """Return the symbol for the first children of a phrase."""
     kept = labels if horizontal is None else labels[len(labels) - min(horizontal, len(labels)) :]
     return MADE + " ".join((parent, *kept))
 
 
 def derive(tree: ParseTree, horizontal: int | None) -> list[Step]:
-    """The derivation of a tree, in preorder."""
+    """Return the derivation of a tree, in preorder."""
     width = widths(tree)
     steps: list[Step] = []
-    stack: list[tuple[ParseTree, int | None]] = [(tree, None)]  # a node, or its first children
+    # a node, and how many of its first children remain, or None for the node itself
+    stack: list[tuple[ParseTree, int | None]] = [(tree, None)]
     while stack:
         node, first = stack.pop()
         chain: tuple[str, ...] = ()
@@ -83,7 +90,7 @@ def derive(tree: ParseTree, horizontal: int | None) -> list[Step]:
 
 
 def descend(node: ParseTree) -> tuple[tuple[str, ...], ParseTree]:
-    """The chain of only children that begins here, and the node at its bottom."""
+    """Return the chain of only children that begins at a node, and the node at its bottom."""
     chain = [node.label()]
     while len(node) == 1 and isinstance(node[0], ParseTree):
         node = node[0]
@@ -97,7 +104,7 @@ def descend(node: ParseTree) -> tuple[tuple[str, ...], ParseTree]:
 
 
 def widths(tree: ParseTree) -> dict[int, int]:
-    """Number of words under each node, by identity."""
+    """Return the number of words under each node, by identity."""
     found: dict[int, int] = {}
     for node in reversed(list(tree.subtrees())):
         found[id(node)] = sum(1 if isinstance(c, str) else found[id(c)] for c in node)
@@ -106,11 +113,11 @@ def widths(tree: ParseTree) -> dict[int, int]:
 
 @dataclass
 class GrammarRules:
-    """All rules, numbered: real symbols sorted, then those of binarisation sorted.
+    """All rules, as numbers of symbols: real symbols first, then symbols of binarisation, both sorted.
 
     ``binary`` holds (left, right, parent), ``unary`` (upper, lower), ``chains`` tuples of symbols from the
-    top down, ``lexical`` (terminal, tag): all numbers, all sorted (chains by their bottom first).
-    ``roots`` counts how often a real symbol was the root of a tree.
+    top down, ``lexical`` (terminal, tag). All are numbers, and all lists are sorted (chains by their bottom
+    first). ``roots`` counts how often each real symbol was the root of a tree.
     """
 
     symbols: list[str]
@@ -141,7 +148,7 @@ class GrammarRules:
         self.unary_code = unary
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The core's table cannot be pickled: it is rebuilt."""
+        """Rebuild the core's table on unpickling, because it cannot be pickled."""
         given = [f.name for f in fields(self) if f.init]
         return type(self), tuple(getattr(self, name) for name in given)
 
@@ -153,7 +160,7 @@ class GrammarRules:
         lexical: set[tuple[int, str]],
         terminals: int,
     ) -> GrammarRules:
-        """The rules of derivations."""
+        """Collect the rules of derivations."""
         binary: set[tuple[str, ...]] = set()
         chains: set[tuple[str, ...]] = set()
         for steps in derivations:
@@ -178,13 +185,13 @@ class GrammarRules:
 
     @property
     def size(self) -> int:
-        """Number of weights."""
+        """The number of weights."""
         return len(self.binary) + len(self.unary) + len(self.lexical)
 
     def encode(
         self, steps: Sequence[Step], terminals: Sequence[int], words: Sequence[str]
     ) -> list[Any]:
-        """The numbers of a derivation: (chain + 1, rule, split) of each node in preorder."""
+        """Return the numbers of a derivation: (chain + 1, rule, split) of each node in preorder."""
         root = (steps[0].chain or steps[0].rule)[0]
         if not self.roots[self.number(root, f"the root {root}")]:
             raise TreeError(f"no tree of the training data has the root {root}")
@@ -208,17 +215,17 @@ class GrammarRules:
         return codes
 
     def number(self, symbol: str, place: str) -> int:
-        """The number of a symbol; an unseen one is refused with its ``place``."""
+        """Return the number of a symbol; raise an error with ``place`` for an unseen symbol."""
         if symbol not in self.code:
             raise unseen(place)
         return self.code[symbol]
 
     def numbers(self, symbols: Sequence[str], place: str) -> tuple[int, ...]:
-        """The numbers of several symbols."""
+        """Return the numbers of several symbols."""
         return tuple(self.number(symbol, place) for symbol in symbols)
 
     def decode(self, codes: Sequence[int], words: Sequence[str]) -> ParseTree:
-        """The tree of a derivation in numbers."""
+        """Return the tree of a derivation that is given in numbers."""
         stack: list[Any] = []  # trees, and lists of the first children of a phrase
         position = len(words)
         for p in range(len(codes) - 3, -1, -3):
@@ -240,18 +247,18 @@ class GrammarRules:
 
 
 def numbered_items(items: Sequence[Any]) -> dict[Any, int]:
-    """The number of each item."""
+    """Return the number of each item."""
     return {item: number for number, item in enumerate(items)}
 
 
 def columns(rows: Sequence[tuple[int, ...]], n: int) -> list[np.ndarray]:
-    """The n columns of a table of numbers, for the core."""
+    """Return the n columns of a table of numbers, for the core."""
     table = np.array(rows, dtype=np.int32).reshape(len(rows), n)
     return [np.ascontiguousarray(table[:, j]) for j in range(n)]
 
 
 def find(table: dict[Any, Any], key: Any, place: str) -> int:
-    """The number of a rule; an unseen one is refused."""
+    """Return the number of a rule; raise an error for an unseen rule."""
     number = table.get(key)
     if number is None:
         raise unseen(place)
@@ -259,5 +266,5 @@ def find(table: dict[Any, Any], key: Any, place: str) -> int:
 
 
 def unseen(place: str) -> TreeError:
-    """The error for what training has not seen."""
+    """Return the error for a symbol or rule that training has not seen."""
     return TreeError(f"{place} does not occur in the training data")

@@ -3,10 +3,10 @@
     wanted:    max_y Delta(y) (1 + m(y)),   m(y) = <w, psi(y)>
     given:     max_y lambda Delta(y) + m(y), the margin oracle at w / lambda
 
-The oracle walks the upper hull of the points (Delta, m): no output is above a line that it has answered.
-Segments between two points are split, most promising first, until none promises more than the best point
-found, or the calls are spent. What lies under the hull can be missed, so that the search also returns a
-ceiling: no output is better than that. The compiled twin is cpp/models/hull.hpp.
+The oracle walks the upper hull of the points (Delta, m): each call gives a line that no output is above.
+Segments between two points are split, most promising first. The search stops if no segment promises more than
+the best point, or at the limit of calls. It can miss outputs under the hull, so it also returns an upper
+bound on the value of all outputs. The compiled twin is cpp/models/hull.hpp.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import scipy.sparse as sp
 
 from maxmargin.models.checks import read_only
 
-CALLS = 16  # of the margin oracle, at most
+CALLS = 16  # limit on calls of the margin oracle; fewer calls leave a looser upper bound
 
 
 @dataclass(frozen=True)
 class HullPoint:
-    """An output as the search sees it; no output is above the line of slope -multiplier through it."""
+    """An output in the search; no output is above the line of slope -multiplier through it."""
 
     output: Any
     loss: float
@@ -33,32 +33,32 @@ class HullPoint:
 
     @property
     def value(self) -> float:
-        """Delta (1 + m)."""
+        """Delta (1 + m) of the output."""
         return self.loss * (1 + self.margin)
 
     def ceiling(self, loss: float) -> float:
-        """The largest margin that an output of this loss can have."""
+        """Return the largest margin that an output of this loss can have."""
         if np.isinf(self.multiplier):
             return np.inf if loss <= self.loss else -np.inf
         return self.margin - self.multiplier * (loss - self.loss)
 
 
 def edge(left: HullPoint, right: HullPoint, multiplier: float) -> float:
-    """The largest Delta (1 + m) on the line of slope -multiplier through two points, between them."""
+    """Return the largest Delta (1 + m) between two points, on the line of slope -multiplier through them."""
     peak = (1 + left.margin + multiplier * left.loss) / (2 * multiplier)
     tops = (left.loss, right.loss, min(max(peak, left.loss), right.loss))
     return max(t * (1 + left.margin - multiplier * (t - left.loss)) for t in tops)
 
 
 def promise(left: HullPoint, right: HullPoint) -> float:
-    """The largest Delta (1 + m) that an output between two points can have."""
+    """Return the largest Delta (1 + m) that an output between two points can have."""
     if right.loss <= left.loss:
         return max(left.value, right.value)
     tops = [left.loss, right.loss]
     for p in (left, right):
-        if 0 < p.multiplier < np.inf:  # the top of Delta (1 + ceiling)
+        if 0 < p.multiplier < np.inf:  # the maximum of Delta (1 + ceiling)
             tops.append((1 + p.margin + p.multiplier * p.loss) / (2 * p.multiplier))
-    if left.multiplier < right.multiplier < np.inf:  # where the two lines meet
+    if left.multiplier < right.multiplier < np.inf:  # the intersection of the two lines
         rise = (
             right.margin + right.multiplier * right.loss - left.margin - left.multiplier * left.loss
         )
@@ -68,12 +68,12 @@ def promise(left: HullPoint, right: HullPoint) -> float:
 
 
 def dense(psi: Any) -> np.ndarray:
-    """Features as a vector, sparse ones too."""
+    """Return features, dense or sparse, as a vector."""
     return np.asarray(psi.toarray() if sp.issparse(psi) else psi, dtype=np.float64).ravel()
 
 
 def search_slack(model: Any, x: Any, y: Any, w: np.ndarray) -> tuple[Any, float]:
-    """The best output found for slack rescaling, and what no output exceeds if the oracle is exact."""
+    """Return the best output found for slack rescaling, and an upper bound if the oracle is exact."""
     truth = dense(model.joint_feature(x, y)) @ w
 
     def point(output: Any, multiplier: float) -> HullPoint:
@@ -96,7 +96,8 @@ def search_slack(model: Any, x: Any, y: Any, w: np.ndarray) -> tuple[Any, float]
         found = point(model.loss_augmented_inference(x, y, read_only(w / multiplier)), multiplier)
         line = multiplier * a.loss + a.margin
         if multiplier * found.loss + found.margin <= line + 1e-12 * (1 + abs(line)):
-            closed = max(closed, edge(a, b, multiplier))  # of the hull: nothing above it
+            # an edge of the hull: no output is above it
+            closed = max(closed, edge(a, b, multiplier))
             continue
         best = max(best, found, key=lambda p: p.value)
         open_segments += [(a, found), (found, b)]

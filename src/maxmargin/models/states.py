@@ -1,11 +1,12 @@
-"""Hidden states of labels: a fitted model whose labels are split, and what ``Latent`` asks of it.
+"""Hidden states of labels: a fitted model whose labels are split, in the form that ``Latent`` needs.
 
-    label k has parts_k states; a node with label k is in one of them, and nobody says in which
-    Psi(x, z)    = that of the same model over states in place of labels
+    label k has parts_k states; a node with label k is in one of them, and the data do not say which
+    Psi(x, z)    = Psi of the same model with states in place of labels
     Delta(z, z') = Delta(labels of z, labels of z')
 
-States are numbered label by label, for several types of nodes type by type. The best states of given labels
-are the argmax over outputs without a mistake: exact wherever the argmax of the model is.
+States are numbered label by label and, if there are several types of nodes, type by type. The best states
+of given labels are the argmax over outputs without a mistake. They are exact if the argmax of the model
+is exact.
 """
 
 from __future__ import annotations
@@ -29,18 +30,19 @@ from maxmargin.models.multiclass import Multiclass
 from maxmargin.models.protocol import as_weights
 from maxmargin.models.transitions import TransitionRules
 
-Completer = Callable[[np.ndarray], list[Any]]  # the best complete outputs at w
+Completer = Callable[[np.ndarray], list[Any]]  # finds the best complete outputs at w
 
 
 def cluster(rows: Any, count: int, start: str, seed: int) -> np.ndarray:
-    """First states of the nodes of one label: clusters of their features, or drawn."""
+    """Return first states of the nodes of one label: clusters of their features, or random states."""
     n = rows.shape[0]
     if start == "random" or n <= count:
         return np.random.default_rng(seed).integers(count, size=n)
-    from sklearn.cluster import KMeans  # a slow import, of use here alone
+    from sklearn.cluster import KMeans  # a slow import, needed only here
 
     with np.errstate(over="ignore", invalid="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # any start will do
+        # k-means need not converge: any start will do
+        warnings.simplefilter("ignore", ConvergenceWarning)
         return KMeans(count, n_init=4, random_state=seed).fit_predict(rows)
 
 
@@ -65,13 +67,13 @@ class LabelStates:
 
     @staticmethod
     def names(base: Any) -> np.ndarray:
-        """The labels of a fitted model, for several types of nodes one type after the other."""
+        """Return the labels of a fitted model; for several types of nodes, one type after the other."""
         sets = base.label_sets_ if isinstance(base, FactorGraph) else [base.labels_]
         every = [label for own in sets for label in own.classes.tolist()]
         return sets[0].classes if len(sets) == 1 else as_array(every)
 
     def begin(self, X: Any, Y: Any, start: str, seed: int) -> list[Any]:
-        """First states of the true labels."""
+        """Return first states for the true labels."""
         numbers, sizes, features = self._nodes(X, Y)
         states = self.first[numbers]
         for k, count in enumerate(self.counts):
@@ -81,7 +83,7 @@ class LabelStates:
         return self._split(states, sizes)
 
     def completer(self, X: Any, Y: Any, n_jobs: int) -> Completer:
-        """The best states of the true labels, as a function of w."""
+        """Return a function of w that finds the best states of the true labels."""
         numbers, sizes, _ = self._nodes(X, Y)
         given = self.first[numbers]
         examples: Any = self.strict.bind(X, self._split(given, sizes))
@@ -90,19 +92,19 @@ class LabelStates:
             found = examples.decode(examples.answers.complete(as_weights(w), n_jobs))
             states = np.concatenate(found) if not self.base.flat else found
             states = np.asarray(states, dtype=np.int64)
-            # Where the argmax is a search, it may have missed a label.
+            # An approximate argmax may miss the true label of a node; such a node gets the first state.
             return self._split(np.where(self.owner[states] == numbers, states, given), sizes)
 
         return complete
 
     def observed(self, outputs: Any) -> Any:
-        """The labels of states."""
+        """Return the labels of states."""
         if self.base.flat:
             return self.labels[np.asarray(outputs, dtype=np.int64)]
         return [self.labels[np.asarray(z, dtype=np.int64)] for z in outputs]
 
     def loss(self, y: Any, y_hat: Any) -> float:
-        """Delta of labels."""
+        """Return Delta of labels."""
         return self.base.loss(y, y_hat)
 
     def _split(self, states: np.ndarray, sizes: np.ndarray) -> list[Any]:
@@ -111,7 +113,7 @@ class LabelStates:
         return [states[a:b] for a, b in pairwise(np.cumsum([0, *sizes]).tolist())]
 
     def _nodes(self, X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray, Any]:
-        """Of the nodes of all examples the numbers of their labels; how many each has; their features."""
+        """Return the label numbers of all nodes, the number of nodes of each example, and their features."""
         bound = self.base.bind(X, Y)
         numbers = bound.true_codes().astype(np.int64)
         if not isinstance(self.base, FactorGraph):
@@ -124,7 +126,7 @@ class LabelStates:
         rows_of = factors.node_rows[np.concatenate(places)]
         before = np.cumsum([0, *map(len, self.base.label_sets_)])
 
-        def features(members: np.ndarray) -> Any:  # of one label, so of one type
+        def features(members: np.ndarray) -> Any:  # all members have one label, so one type
             bank = factors.banks[factors.node_types[types[members[0]]].bank]
             return bank.rows.stacked()[rows_of[members]]
 
@@ -132,7 +134,10 @@ class LabelStates:
 
 
 def over_states(base: Any, owner: np.ndarray, unit: bool = False) -> Any:
-    """The fitted model over states; ``owner`` has the label of each. ``unit``: every wrong label costs 1."""
+    """Return the fitted model over states.
+
+    ``owner`` holds the label of each state. With ``unit`` every wrong label costs 1.
+    """
     made = copy.copy(base)
     if isinstance(base, FactorGraph):
         split_graph(made, owner, unit)
@@ -154,14 +159,14 @@ def over_states(base: Any, owner: np.ndarray, unit: bool = False) -> Any:
 
 
 def costs_of_states(cost: np.ndarray, owner: np.ndarray, unit: bool) -> np.ndarray:
-    """Costs of labels as those of states, (S, S)."""
+    """Return costs of states (S, S), from the costs of their labels."""
     if unit:
         return (owner[:, None] != owner[None, :]).astype(np.float64)
     return np.ascontiguousarray(cost_of(cost, owner[:, None], owner[None, :]))
 
 
 def split_graph(made: FactorGraph, owner: np.ndarray, unit: bool) -> None:
-    """Give a copy of a fitted graph model its states."""
+    """Replace labels by states in a copy of a fitted graph model."""
     before = np.cumsum([0, *map(len, made.label_sets_)])
     bounds = np.searchsorted(owner, before)
     made.costs_ = [
@@ -180,16 +185,16 @@ def split_graph(made: FactorGraph, owner: np.ndarray, unit: bool) -> None:
 
 
 def split_rules(rules: TransitionRules, owner: np.ndarray, states: LabelSet) -> TransitionRules:
-    """States are illegal in a row where their labels are."""
+    """Forbid transitions between states if the transition between their labels is forbidden."""
     K = len(rules.labels)
     illegal = np.zeros((K + 2, K), dtype=bool)
     illegal.ravel()[rules.keys] = True
-    rows = np.concatenate([owner, [K, K + 1]])  # the start and the end stay what they are
+    rows = np.concatenate([owner, [K, K + 1]])  # the start and the end are not split
     return TransitionRules(states, np.flatnonzero(illegal[rows][:, owner]))
 
 
 def split_pairs(pairs: Any, owner: np.ndarray) -> Any:
-    """Every state of a label has the features that the label was seen with."""
+    """Give every state of a label the features that occur with the label."""
     counts, first = np.bincount(owner), np.searchsorted(owner, np.arange(pairs.labels))
     many = counts[pairs.label]
     within = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)

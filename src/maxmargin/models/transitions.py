@@ -1,15 +1,16 @@
-"""Transitions that a chain must not make: as a user names them, and as pairs of numbers for the core.
+"""Forbidden transitions of a chain: as the user names them, and as pairs of numbers for the core.
 
     legal y:  no (y_{t-1}, y_t) is forbidden, y_0 is not a forbidden start, y_{T-1} not a forbidden end
 
-A pair of labels is the number previous * K + next; K stands for the start of a sequence, K + 1 for its end.
-Every argmax of a chain, with and without the loss, is over legal labellings; so is the maximum in a slack.
+A pair of labels has the number previous * K + next; previous = K stands for the start of a sequence, and
+previous = K + 1 for its end. Every argmax of a chain, with or without the loss, is over legal labellings,
+and so is the maximum in a slack.
 
-Schemes of spans read them off names such as "B-PER", a letter and a type:
+The schemes of spans derive the pairs from label names such as "B-PER", a letter and a type:
 
     iob2    B I*        I after B or I of its type
-    iobes   B I* E, S   I and E after B or I of their type, which must go on
-    bilou   B I* L, U   the same with other letters
+    iobes   B I* E, S   I and E after B or I of their type; after B or I there must be I or E of the type
+    bilou   B I* L, U   as iobes, with other letters
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from maxmargin.io.fields import FieldError, choice, table
 from maxmargin.io.quoting import short
 
 RULED_SCHEMES = ("iob2", "iobes", "bilou")
-GIVEN = "given"  # in a file: pairs, not the name of a scheme
-FREE = -1  # a position whose label is not fixed
+GIVEN = "given"  # entry of a file that lists pairs instead of naming a scheme
+FREE = -1  # code of a position whose label is not fixed
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Transitions:
 
 @dataclass(eq=False, repr=False)
 class TransitionRules:
-    """The illegal pairs of a set of labels."""
+    """The forbidden pairs of a set of labels."""
 
     labels: LabelSet
     keys: np.ndarray
@@ -52,7 +53,7 @@ class TransitionRules:
         self.keys = np.unique(self.keys).astype(np.int64)
 
     def first_illegal(self, codes: np.ndarray, offsets: np.ndarray) -> tuple[int, int, str] | None:
-        """The first example, position and pair of labels that is illegal, in words; None if all are legal."""
+        """Find the first forbidden pair: its example, position and description; None if all are legal."""
         filled = np.flatnonzero(np.diff(offsets))
         first, last = offsets[:-1][filled], offsets[1:][filled] - 1
         K, codes = len(self.labels), codes.astype(np.int64)
@@ -67,7 +68,7 @@ class TransitionRules:
         return i, row - int(offsets[i]), self._says(int(into[row]), int(codes[row]))
 
     def _says(self, key: int, code: int) -> str:
-        """A pair in words: the one that leads to a position if it is illegal, else that to the end."""
+        """Describe the pair that leads to a position if it is forbidden, else the pair at the end."""
         K, label = len(self.labels), self.labels.classes.tolist()
         if key not in self.keys:
             return f"{label[code]!r} at the end"
@@ -75,7 +76,7 @@ class TransitionRules:
         return f"{label[code]!r} {place}"
 
     def check_truth(self, codes: np.ndarray, offsets: np.ndarray) -> None:
-        """Refuse true outputs that are illegal."""
+        """Raise ValueError if a true output is not legal."""
         found = self.first_illegal(codes, offsets)
         if found is not None:
             i, t, pair = found
@@ -85,7 +86,7 @@ class TransitionRules:
             )
 
     def check_prediction(self, codes: np.ndarray, offsets: np.ndarray, fixed: np.ndarray) -> None:
-        """Refuse examples without a legal output: there, and there alone, an argmax is not one."""
+        """Raise ValueError if an example has no legal output; only then the argmax is not legal."""
         found = self.first_illegal(codes, offsets)
         other = np.flatnonzero((fixed != FREE) & (fixed != codes))
         if found is None and len(other) == 0:
@@ -94,7 +95,10 @@ class TransitionRules:
         raise self.impossible(i, fixed[offsets[i] : offsets[i + 1]])
 
     def impossible(self, i: int, fixed: np.ndarray) -> ValueError:
-        """The error for an example without a legal output: says where the longest legal prefix ends."""
+        """Return the error for an example without a legal output.
+
+        Its message names the first position that no legal prefix reaches.
+        """
         K, T = len(self.labels), len(fixed)
         legal = np.ones((K + 2, K), dtype=bool)
         legal.ravel()[self.keys] = False
@@ -114,7 +118,7 @@ class TransitionRules:
         )
 
     def given(self) -> Transitions | str:
-        """The parameter that these rules are of."""
+        """Return the parameter ``transitions`` that gives these rules."""
         if self.scheme is not None:
             return self.scheme
         K, label = len(self.labels), self.labels.classes.tolist()
@@ -126,7 +130,7 @@ class TransitionRules:
         )
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """For a file: the name of the scheme, or the pairs."""
+        """Return the entries of a model file: the name of the scheme, or the pairs."""
         if self.scheme is not None:
             return {"transitions": self.scheme}, {}
         return {"transitions": GIVEN}, {"illegal": self.keys}
@@ -135,7 +139,7 @@ class TransitionRules:
 def rules_from_state(
     state: dict[str, Any], arrays: dict[str, np.ndarray], labels: LabelSet
 ) -> TransitionRules | None:
-    """The rules that ``state`` wrote; None where a file has none."""
+    """Read the rules that ``state`` wrote; None if the file has none."""
     if "transitions" not in state:
         return None
     name = choice(state, "transitions", (GIVEN, *RULED_SCHEMES))
@@ -148,7 +152,7 @@ def rules_from_state(
 
 
 def read_transitions(given: Any, labels: LabelSet) -> TransitionRules:
-    """The rules of a chain's parameter ``transitions``."""
+    """Read the rules from the parameter ``transitions`` of a chain."""
     if isinstance(given, str):
         if given not in RULED_SCHEMES:
             raise ValueError(
@@ -169,7 +173,7 @@ def read_transitions(given: Any, labels: LabelSet) -> TransitionRules:
 
 
 def explicit_keys(given: Transitions, labels: LabelSet) -> np.ndarray:
-    """Pairs of labels as numbers; refuses labels that the model does not have."""
+    """Return pairs of labels as numbers; raise ValueError for labels that the model does not have."""
     for name, value in vars(given).items():
         if isinstance(value, str | bytes) or not isinstance(value, Iterable):
             raise ValueError(f"transitions: {name} must be a list, got {short(value)}")
@@ -193,28 +197,28 @@ def explicit_keys(given: Transitions, labels: LabelSet) -> np.ndarray:
 
 
 def scheme_rules(scheme: str, labels: LabelSet) -> TransitionRules:
-    """The rules of a scheme of spans, from the names of the labels."""
+    """Return the rules of a scheme of spans, derived from the names of the labels."""
     try:
         tags = [read_tag(label, scheme) for label in labels.classes.tolist()]
     except ValueError as error:
         raise ValueError(f"transitions={short(scheme)}: {error}") from None
     roles, types = (np.array(part) for part in zip(*tags, strict=True))
-    goes_on = np.isin(roles, ["I", "E"])  # it needs a span before it
+    goes_on = np.isin(roles, ["I", "E"])  # must follow a span
     open_before = np.isin(roles, ["B", "I"])
     kinds = np.unique(types, return_inverse=True)[1]
     same = kinds[:, None] == kinds[None, :]
     legal = np.where(goes_on[None, :], open_before[:, None] & same, True)
     ends = np.ones(len(roles), dtype=bool)
-    if scheme != "iob2":  # a span that is open must go on
+    if scheme != "iob2":  # a span that is open must continue
         legal &= open_before[:, None] == goes_on[None, :]
         ends = ~open_before
     return TransitionRules(labels, np.flatnonzero(~np.vstack([legal, ~goes_on, ends])), scheme)
 
 
 def read_fixed(fixed: Any, labels: LabelSet, offsets: np.ndarray) -> np.ndarray:
-    """For each position of all examples the code of the label that is fixed there, or FREE.
+    """Return, for each position of all examples, the code of the fixed label, or FREE.
 
-    ``fixed`` has for each example a sequence with None where a label is free, a dict from positions to
+    ``fixed`` has an entry for each example: a sequence with None for free labels, a dict from positions to
     labels, or None.
     """
     n = len(offsets) - 1

@@ -1,13 +1,14 @@
-"""Tree: a place on a grid for each part of a tree of parts (pictorial structures, landmarks).
+"""Tree: a grid cell for each part of a tree of parts (pictorial structures, landmarks).
 
     <w, Psi(x, y)> = sum_p <w_p, x[y_p]> + sum_e <v_e, (r, r^2, c, c^2)>
     (r, c)         = (place of the child - place of its parent - anchor_e) / spread_e
     Delta(y, y')   = mean_p |y_p - y'_p|, in cells of the grid
 
-anchor_e is the mean of the training examples, spread_e three standard deviations, at least three cells.
+anchor_e is the mean displacement in training, spread_e is three standard deviations of it, but at least three
+cells.
 
-x is a map of features, (rows, columns, d). ``coef_``: the parts (P, d) ravelled, then the springs (P - 1, 4)
-ravelled, in the order of ``edges_``.
+x is a map of features, (rows, columns, d). ``coef_`` holds the weights of the parts (P, d) ravelled, then the
+weights of the springs (P - 1, 4) ravelled, in the order of ``edges_``.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from maxmargin.models.examples import CompiledExamples
 from maxmargin.models.extent import Extent
 from maxmargin.models.protocol import Model
 
-# Standard deviations in a spread. With 3 the springs' features are not larger than those of parts; with 1
-# training on faces took several times the passes for a worse fit.
+# Standard deviations in a spread. With a smaller value the features of springs become larger than
+# the features of parts, and training takes more passes.
 LOOSE = 3.0
 
 
 class TreeExamples(CompiledExamples):
     """Maps in the core."""
 
-    strict = False  # whether the loss counts the parts that are not in their place
+    strict = False  # whether the loss counts the parts that are not at their place
 
     def __init__(
         self,
@@ -72,20 +73,20 @@ class TreeExamples(CompiledExamples):
         return list(found.reshape(self.n, self.parts))
 
     def decode(self, codes: np.ndarray) -> list[np.ndarray]:
-        """Rows and columns of the parts of every example."""
+        """Return the rows and columns of the parts of every example."""
         table = codes.reshape(self.n, self.parts).astype(np.int64)
         places = np.stack([table // self.columns[:, None], table % self.columns[:, None]], axis=2)
         return list(places)
 
 
 class Tree(Model):
-    """Parts with places, held together by springs along the edges of a tree.
+    """Parts with places, joined by springs along the edges of a tree.
 
     Parameters
     ----------
     edges : sequence of pairs of parts, or None
-        The tree; its first part is the root. None: the tree over which the parts of the training examples
-        vary the least, with part 0 as its root.
+        The tree; the first part of its first edge is the root. None: the tree in which the displacements
+        between joined parts vary the least over the training examples, with part 0 as its root.
     """
 
     n_parts_: int
@@ -103,7 +104,7 @@ class Tree(Model):
         self.learn(np.stack(read_places(Y, maps)), maps[0].shape[2])
 
     def learn(self, places: np.ndarray, n_features: int) -> None:
-        """The same from places (n, P, 2), NaN where one is not known."""
+        """Learn the tree and its springs from places (n, P, 2), with NaN for unknown places."""
         n_parts, places = places.shape[1], places.astype(np.float64)
         ends = spanning_tree(places) if self.edges is None else given_tree(self.edges, n_parts)
         between = places[:, ends[:, 1]] - places[:, ends[:, 0]]
@@ -116,14 +117,14 @@ class Tree(Model):
     def _take(
         self, edges: np.ndarray, anchors: np.ndarray, spreads: np.ndarray, n_features: int
     ) -> None:
-        """Fitted attributes."""
+        """Set the fitted attributes."""
         self.n_parts_, self.n_features_ = len(edges) + 1, n_features
         self.edges_: np.ndarray = np.ascontiguousarray(edges, dtype=np.int32)
         self.anchors_, self.spreads_ = anchors, spreads
         self._type([1] * self.n_parts_)
 
     def _type(self, counts: list[int]) -> None:
-        """Types of each part: where its states begin, and the springs and pairs of types of each edge."""
+        """Set the types of each part, and the offsets of states, springs and pairs of types."""
         self.types_: np.ndarray = np.array(counts, dtype=np.int32)
         self.first_: np.ndarray = np.cumsum([0, *counts])
         above, below = self.types_[self.edges_].T if len(self.edges_) else np.ones((2, 0), int)
@@ -134,7 +135,7 @@ class Tree(Model):
         self.size_joint_feature: int = int(size + self.pair_first_[-1])
 
     def bind(self, X: Sequence[Any], Y: Any = None, node_weight: Any = None) -> TreeExamples:
-        """The model on these data; without Y for prediction only."""
+        """Bind the model to these data; without Y for prediction only."""
         if node_weight is not None:
             raise ValueError("node_weight: all parts of a Tree count the same; use sample_weight")
         check_lengths(X, Y)
@@ -147,27 +148,27 @@ class Tree(Model):
         return TreeExamples(self, maps, truth)
 
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
-        """Psi(x, y), in the order of ``coef_``."""
+        """Return Psi(x, y), in the order of ``coef_``."""
         maps = read_maps([x], self.n_features_)
         (places,) = read_places([y], maps, self.n_parts_)
         parts = maps[0][places[:, 0], places[:, 1]].astype(np.float64)
         return np.concatenate([parts.ravel(), self.stretches(places).ravel()])
 
     def stretches(self, places: np.ndarray) -> np.ndarray:
-        """(r, r^2, c, c^2) of every spring."""
+        """Return (r, r^2, c, c^2) of every spring."""
         between = places[self.edges_[:, 1]] - places[self.edges_[:, 0]]
         z = (between - self.anchors_) / self.spreads_
         return np.stack([z[:, 0], z[:, 0] ** 2, z[:, 1], z[:, 1] ** 2], axis=1)
 
     def loss(self, y: Any, y_hat: Any) -> float:
-        """Delta(y, y_hat): the mean distance of the parts."""
+        """Return Delta(y, y_hat), the mean distance of the parts."""
         left, right = (np.asarray(places, dtype=np.float64) for places in (y, y_hat))
         if left.shape != right.shape or left.ndim != 2:
             raise ValueError(f"places of shape {left.shape} and {right.shape} do not fit")
         return float(np.linalg.norm(left - right, axis=1).mean())
 
     def agreement(self, y: Any, y_hat: Any) -> tuple[float, float]:
-        """How many parts are in their true cell, and how many there are."""
+        """Return the number of parts in their true cell, and the number of parts."""
         left, right = np.asarray(y), np.asarray(y_hat)
         if left.shape != right.shape:
             raise ValueError(f"places of shape {left.shape} and {right.shape} do not fit")
@@ -175,9 +176,10 @@ class Tree(Model):
         return float(same.sum()), float(len(same))
 
     def unpack(self, w: np.ndarray) -> dict[str, np.ndarray]:
-        """Named parts of w: ``parts`` (P, d), and ``springs`` (P - 1, 4) in the order of ``edges_``.
+        """Return the parts of w: ``parts`` (P, d), and ``springs`` (P - 1, 4) in the order of ``edges_``.
 
-        Where parts have types: a row for each of them, and for each of a child, and ``pairs`` of types.
+        If parts have types, ``parts`` has a row for each type, ``springs`` has a row for each type of a
+        child, and there are ``pairs`` of types.
         """
         ends = [self.first_[-1] * self.n_features_]
         ends.append(ends[0] + 4 * self.spring_first_[-1])
@@ -205,7 +207,7 @@ class Tree(Model):
 
 
 def read_maps(X: Sequence[Any], n_features: int | None = None) -> list[np.ndarray]:
-    """Maps of features as arrays of float32 or float64 in row-major order; refuses what is not a map."""
+    """Return maps of features as row-major float32 or float64 arrays; raise ValueError for anything else."""
     maps: list[np.ndarray] = []
     for i, item in enumerate(X):
         x = array_of(item, f"X[{i}]")
@@ -227,7 +229,10 @@ def read_maps(X: Sequence[Any], n_features: int | None = None) -> list[np.ndarra
 def read_places(
     Y: Sequence[Any], maps: list[np.ndarray], n_parts: int | None = None, unknown: bool = False
 ) -> list[np.ndarray]:
-    """Rows and columns of the parts, (P, 2) whole numbers inside of their maps; ``unknown``: or NaN."""
+    """Return rows and columns of the parts, (P, 2) whole numbers inside their maps.
+
+    With ``unknown``, places may also be NaN.
+    """
     places: list[np.ndarray] = []
     for i, (item, x) in enumerate(zip(Y, maps, strict=True)):
         y = array_of(item, f"Y[{i}]")
@@ -251,9 +256,9 @@ def read_places(
 
 
 def spanning_tree(places: np.ndarray) -> np.ndarray:
-    """The tree of the least total variance between its parts."""
+    """Return the tree of the least total variance between its parts."""
     between = places[:, :, None] - places[:, None, :]
-    # A distance of zero would mean no edge to scipy.
+    # scipy reads a distance of zero as no edge, so add 1.
     variance = np.nanvar(between, axis=0).sum(axis=2) + 1.0
     n_parts = places.shape[1]
     links = minimum_spanning_tree(np.triu(variance, 1)).tocoo()
@@ -261,7 +266,7 @@ def spanning_tree(places: np.ndarray) -> np.ndarray:
 
 
 def given_tree(edges: Any, n_parts: int) -> np.ndarray:
-    """The tree that the user named, from its root downwards."""
+    """Return the tree that the user named, from its root downwards."""
     links = array_of(edges, "edges")
     links = np.empty((0, 2), np.int64) if links.size == 0 else links
     if links.ndim != 2 or links.shape[1] != 2 or links.dtype.kind not in "iu":
@@ -276,13 +281,13 @@ def given_tree(edges: Any, n_parts: int) -> np.ndarray:
 
 
 def away_from_root(links: np.ndarray, root: int, n_parts: int) -> np.ndarray:
-    """Edges as (parent, child), each parent reached before."""
+    """Return edges as (parent, child), ordered so that each parent comes before its children."""
     neighbours: list[list[int]] = [[] for _ in range(n_parts)]
     for a, b in links.tolist():
         neighbours[a].append(b)
         neighbours[b].append(a)
     reached, edges, front = {root}, [], [root]
-    for parent in front:  # grows while it is read
+    for parent in front:  # ``front`` grows during the loop
         for child in neighbours[parent]:
             if child not in reached:
                 reached.add(child)
