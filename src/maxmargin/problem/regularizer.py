@@ -5,7 +5,7 @@ w.
                    w = q
     prior          R(w) = 1/2 (w - m)' Sigma^-1 (w - m)   R*(q) = <m, q> + 1/2 q' Sigma q
                    w = m + Sigma q
-        non-negative   the same with a diagonal Sigma; R is infinite if a bound weight is negative
+    non-negative   the same with a diagonal Sigma; R is infinite if a bound weight is negative
                    w_j = max(0, m_j + Sigma_jj q_j)       R*(q) = <q, w> - R(w)
     free           Sigma_jj infinite: R does not depend on w_j, and R*(q) is infinite unless q_j = 0
 

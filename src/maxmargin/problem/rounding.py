@@ -10,7 +10,7 @@ difference. So, with n blocks and scores of k terms,
 
     error of P  <=  g(k) 4 |w| sum_i mass_i L_i + g(k + n) sum_i mass_i xi_i + g(d) R(w)
     error of D  <=  |gradient of R*| e + 1/2 e^2 + g(N) sum a |Delta| + g(d) R*
-                                        e = g(N + k) 2 sum_i mass_i L_i,   N: number of planes in the sum
+                    e = g(N + k) 2 sum_i mass_i L_i,   N: number of planes in the sum
 
 Under the log loss the planes are made of probabilities. Errors in the scores give other
 probabilities, and the bound for these is just as valid. Only sums of exponentials make the
