@@ -12,8 +12,8 @@ share of the objective.
     number     (P(w) - D(a)) / (C sum_i v_i) <= tol
     "auto"     P(w) - D(a) <= RELATIVE P(w)    and    P(w) - D(a) <= PROGRESS (P(0) - D(a))
 
-A number means the same for every C. But if losses are counts, it may be far below what a test score
-can show. If C is large and the data are nearly separable, P* / (C sum v) itself is below it.
+A number means the same for every C. But if losses are counts, it may be far too small to matter for
+a test score. If C is large and the data are nearly separable, P* / (C sum v) itself is below it.
 ``benchmarks.tolerance`` measures what test scores lose at a gap of a hundredth.
 
 If C is small, P* is hardly below P(0), and a hundredth of it may be more than training can gain at
@@ -65,9 +65,9 @@ class Certificate:
     hinge="sum" the primal is infinite. ``status`` is a sentence on why training ended.
 
     ``relaxed`` means that the bounds belong to the linear relaxation of the argmax. Its optimum is
-    at least that of the problem itself, so ``primal`` is an upper bound on both. ``reduced_gap`` is
-    the gap of the problem with the cached outputs alone. It is given if hinge="sum" and not all
-    outputs can be tried, and is None otherwise.
+    at least the optimum of the problem itself, so ``primal`` is an upper bound on both.
+    ``reduced_gap`` is the gap of the problem with the cached outputs alone. It is given if
+    hinge="sum" and not all outputs can be tried, and is None otherwise.
 
     If numbers overflowed, there is no bound: ``primal`` or ``dual`` is infinite, and so is the gap.
     ``gap`` and ``tol`` are in units of the loss; for ``tol="auto"``, ``tol`` is the number that
@@ -296,8 +296,7 @@ class Best:
         return self.aim_at(min(seen, self.primal), dual)
 
     def take(self, w: np.ndarray, support: Support, bounds: Bounds) -> None:
-        """Record the bounds of an exact pass; take its weights or multipliers if they are better
-        and finite."""
+        """Record the bounds of an exact pass; take weights or multipliers that are better and finite."""
         self.seen = min(self.seen, bounds.seen)
         self.last_gap = gap_between(bounds.primal, bounds.dual, self.problem.total)
         # While the primal is infinite (some points with hinge="sum"), take the last w.

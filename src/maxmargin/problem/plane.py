@@ -26,8 +26,7 @@ MOST_PLACES = 2**31 - 1  # sparse indices are 32-bit: longer vectors stay dense
 
 
 def thin(vector: np.ndarray, share: float = 0.25) -> CompactVector:
-    """Return a sparse vector if at most this share of the entries is nonzero, else the array
-    itself.
+    """Return a sparse vector if at most this share of the entries is nonzero, else the array.
 
     Late cuts have few nonzeros, because few mistakes are left.
     """
@@ -67,8 +66,8 @@ class Plane:
 class Cut:
     """One plane for the whole set: sum_i mass_i xi_i(w) >= offset + <w, vector>.
 
-    Equality holds at the w that the oracle was called with. ``outputs`` holds one output for every block,
-    in the model's own form. ``risk`` is the sum at that w, ``slacks`` its xi_i.
+    Equality holds at the w that the oracle was called with. ``outputs`` holds one output for every
+    block, in the model's own form. ``risk`` is the sum at that w, ``slacks`` its xi_i.
     """
 
     offset: float

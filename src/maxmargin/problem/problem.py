@@ -233,7 +233,7 @@ class Problem:
             D(a) = (sum over parts of b) - R*(- sum over parts of v),   b = sum a Delta,   v = sum a psi
 
         ``slacks`` may be given if an exact pass at this w has just been made. If the argmax may
-        miss the best output, the primal uses the ceilings of the slacks where they are known.
+        miss the best output, the primal uses the ceilings of the slacks if they are known.
         ``leeway`` is how far a search may leave slack and ceiling apart, on average.
         """
         if self._plane is not None and self._plane[0] is not support:
@@ -264,10 +264,9 @@ class Problem:
         return Bounds(primal, dual, first[0], seen, first[1], above, below)
 
     def slacks_beside(self, w: np.ndarray, support: Support) -> np.ndarray | None:
-        """Return exact slacks at w if the same walk over the data can also compute the plane of the
-        support.
+        """Compute exact slacks at w and the plane of the support in one walk over the data.
 
-        The plane is cached. Return None if the walk cannot do both.
+        Return the slacks and cache the plane. Return None if one walk cannot do both.
         """
         if self.n_jobs > 1 or support.relaxed or not self.feasible(support):
             return None
@@ -334,10 +333,10 @@ class Problem:
         return bool((a >= 0).all() and (a <= self.mass[blocks]).all())
 
     def dual_objective(self, support: Support) -> float:
-        """Return D(a) by definition, from the multipliers alone; minus infinity if they are not
-        feasible.
+        """Return D(a) by definition, from the multipliers alone.
 
-        Multipliers that overflowed are not feasible: they bound nothing.
+        It is minus infinity if they are not feasible. Multipliers that overflowed are not feasible:
+        they bound nothing.
         """
         offset, vector = self.plane(support)
         return self.dual_of(offset, vector, support)
@@ -426,8 +425,8 @@ class Problem:
     def floor_at_zero(self, support: Support) -> float:
         """Return a lower bound on P(0) of a soft formulation, or on P(m) with a prior of mean m.
 
-        xi_i(m) is the maximum over a_i of H(a_i) + E Delta + <m, E psi>, and the certified
-        distributions are feasible.
+        The slack xi_i(m) is the maximum over a_i of H(a_i) + E Delta + <m, E psi>, and the
+        certified distributions are feasible.
         """
         offset, vector = self.plane(support)
         mean = self.regularizer.mean

@@ -1,5 +1,4 @@
-"""Regulariser: the term R(w) beside the risk, its conjugate R*, and the map from q = - sum a psi to
-w.
+"""Regulariser: R(w), its conjugate R*, and the map from q = - sum a psi to w.
 
     squared norm   R(w) = 1/2 |w|^2                       R*(q) = 1/2 |q|^2
                    w = q

@@ -56,8 +56,7 @@ def product(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def magnitude(w: np.ndarray) -> tuple[float, float, int]:
-    """Return an upper bound on |w_p| of any part (``models.extent``), and the terms of <w,
-    metric(w)>.
+    """Bound |w_p| of any part (``models.extent``), and the terms of <w, metric(w)>.
 
     The terms are given as the sum of their absolute values and their number.
     """
@@ -137,9 +136,9 @@ def largest_losses(examples: Examples) -> np.ndarray:
 class Tilted:
     """Errors of a computed plane b + <w, v> of distributions over outputs.
 
-    The distributions belong to weights u, ``at``. ``offset`` is the error of b + <u, v>. ``vector`` is the
-    error of v, and counts as far as w differs from u. ``at`` is None if the distributions belong to
-    potentials; u is then zero.
+    The distributions belong to weights u, ``at``. ``offset`` is the error of b + <u, v>. ``vector``
+    is the error of v, and counts as far as w differs from u. ``at`` is None if the distributions
+    belong to potentials; u is then zero.
     """
 
     offset: float = 0.0
@@ -213,8 +212,7 @@ class Rounding:
             self.tangents = tilted_errors(sizes, examples.soft_truth.at, self._size)
 
     def errors(self, primal: float, offset: float, vector: np.ndarray) -> tuple[float, float]:
-        """Return a bound on the error of the computed P(w), and on how far the computed D(a) may
-        exceed P*."""
+        """Bound the error of the computed P(w), and the excess of the computed D(a) over P*."""
         return self._of_primal(primal), self._of_dual(offset, vector, primal)
 
     def _size(self, w: np.ndarray) -> float:

@@ -12,8 +12,7 @@ from maxmargin.runtime.executor import workers
 
 
 class AskedState:
-    """Base of states whose planes are made in Python: it calls the oracle and passes the planes to
-    the core."""
+    """Base of states whose planes are made in Python: it calls the oracle for the core."""
 
     problem: Problem
     core: Any

@@ -85,11 +85,10 @@ def make_solver(
     problem: Problem | None = None,
     asks_for: tuple[str, ...] = (),
 ) -> Solver:
-    """Return the solver for a name or an instance; raise an error if it cannot solve the
-    formulation.
+    """Return the solver for a name or an instance.
 
-    "auto" looks at ``problem`` if it is given. ``asks_for`` names the parameters of the regulariser
-    that the solver must support.
+    Raise ValueError if it cannot solve the formulation. "auto" looks at ``problem`` if it is given.
+    ``asks_for`` names the parameters of the regulariser that the solver must support.
     """
     if isinstance(solver, type) and issubclass(solver, Solver):
         raise TypeError(f"solver: give an instance, {solver.__name__}(), not the class")

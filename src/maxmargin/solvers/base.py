@@ -1,5 +1,4 @@
-"""The interface of a solver: ``start`` makes a state, ``step`` is about one pass, ``solution``
-reads it.
+"""The interface of a solver: ``start`` makes a state, ``step`` is a pass, ``solution`` reads it.
 
 The options of a solver are frozen; only the state changes. A solver never stops, prints or reads a
 clock: the training loop does.

@@ -1,11 +1,10 @@
-"""BoxState: cached outputs of each block, multipliers in a box, and w; the Python side of the
-core's state.
+"""BoxState: cached outputs, multipliers in a box, and w; the Python side of the core's state.
 
     hinge="sum":   0 <= a_i(y) <= mass_i,   w = - sum a psi, or with a prior as in ``dual_state``
 
 V_i is the set of cached outputs of block i. It has all outputs if these can be tried one by one,
-else those that searches have found. The problem reduced to the V_i has the same dual with a = 0
-elsewhere. So its dual bound holds for the whole problem, but its primal is too small.
+else only the outputs that searches have found. The problem reduced to the V_i has the same dual
+with a = 0 elsewhere. So its dual bound holds for the whole problem, but its primal is too small.
 """
 
 from __future__ import annotations
@@ -42,10 +41,10 @@ class BoxVisit:
 
 @dataclass(eq=False, repr=False)
 class BoxState(KeptState):
-    """Multipliers and w of a compiled model. With ``cuts``, it computes cuts at any w instead of
-    making visits.
+    """Multipliers and w of a compiled model.
 
-    Cuts only concern the risk, so a state for cuts ignores the prior.
+    With ``cuts``, it computes cuts at any w instead of making visits. Cuts only concern the risk,
+    so a state for cuts ignores the prior.
     """
 
     single: ClassVar[bool] = False

@@ -144,7 +144,7 @@ class CutState:
         cut = problem.cut(self.w)
         if self.cache is not None:
             self.cache.add(cut.outputs)
-            if not problem.exact:  # cached outputs may beat those of the oracle
+            if not problem.exact:  # cached outputs may beat the oracle
                 cut = problem.cut(self.w, self.cache)
         return cut
 
@@ -255,7 +255,7 @@ class CutState:
         return self.merged(problem)
 
     def support(self) -> Support:
-        """Return the multipliers of the blocks: those of each cut, times the cut's own multiplier."""
+        """Return the multipliers of the blocks, summed over the cuts by their own multipliers."""
         pairs = zip(self.beta, self.cuts.points, strict=True)
         return joined_points([point.times(b) for b, point in pairs if b > 0])
 
@@ -266,8 +266,7 @@ class CutState:
         return state.support()
 
     def earlier(self, problem: Problem, warm: Support) -> tuple[Support, Any]:
-        """Return the multipliers of an earlier fit, scaled to this problem, and again as the point
-        of a cut."""
+        """Return the multipliers of an earlier fit for this problem, and again as the point of a cut."""
         point = warm.rescaled(problem.mass)
         return point, point
 

@@ -5,7 +5,8 @@ the cuts is a small quadratic program over the simplex,
 
     max_beta <b, beta> - 1/2 |sum_c beta_c g_c|^2,   beta >= 0, sum beta = 1,   w = - sum_c beta_c g_c
 
-    repeat: cut at w; gap = P(best w) - D(beta); add the cut, extend the Hessian by a row, solve from beta on
+    repeat: cut at w; gap = P(best w) - D(beta); add the cut and its row of the Hessian; solve from
+    beta
 
 A cut may also consist of cached outputs, which the oracle returned earlier. The oracle is not
 called while such cuts are violated enough.
@@ -69,7 +70,8 @@ class OneSlack(Solver):
         The inner program is solved up to this fraction of the last gap.
     cache : int or None
         Number of recent outputs of each example that are tried before the oracle; 0 means none.
-        None means 10, or 0 if the oracle is an enumeration that costs no more than the cache. If
+        None means 10, or 0 if the oracle enumerates the outputs, which is as cheap as the
+        cache. If
         the oracle is a search that can miss an output, at least 10 are always cached. With
         hinge="sum" all violators found are cached; 0 then means that the oracle is called in every
         round.
@@ -124,8 +126,7 @@ class OneSlack(Solver):
         return state
 
     def snapshot(self, problem: Problem, state: CutState) -> Snapshot:
-        """Return the cuts with multipliers, each as a dual point; for sets of violators, only their
-        mixture."""
+        """Return the cuts with multipliers as dual points; for sets of violators, only their mixture."""
         if isinstance(state, SetCuts):
             return super().snapshot(problem, state)
         used = state.beta > 0
@@ -163,8 +164,7 @@ class OneSlack(Solver):
         return state
 
     def cache_size(self, problem: Problem) -> int:
-        """Return how many outputs per block are cached; an argmax that may miss the best output
-        needs some."""
+        """Return how many outputs per block are cached; a searching argmax needs some."""
         if not problem.exact:
             return max(10, self.cache or 0)
         if self.cache is not None:

@@ -58,8 +58,7 @@ class DualAscent(Solver):
         return in_order(problem.active, self.order, state.rng)
 
     def step(self, problem: Problem, state: DualState) -> StepReport:
-        # A block with g_i below a tenth of tol has nothing to gain, but the mean of all g_i must
-        # fall below tol.
+        # Blocks with g_i below a tenth of tol are skipped. The mean of all g_i must fall below tol.
         order = self.blocks(problem, state)
         visit = state.visit(order, rule=self.rule, tolerance=0.1 * state.tol)
         return state.report(visit.oracle_calls, visit.violation / problem.total)

@@ -35,7 +35,7 @@ from maxmargin.solvers.coordinate_state import CoordinateState, explicit_constra
 from maxmargin.solvers.dual_ascent import ORDERS
 from maxmargin.solvers.dual_state import PRECISIONS, SINGLE_ENOUGH, SearchState, open_state
 
-SATISFIED_SHARE = 0.1  # share of tol: blocks with a smaller g_i have nothing to gain
+SATISFIED_SHARE = 0.1  # fraction of tol: blocks with a smaller g_i are skipped
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,10 @@
-"""DualState: cached planes, multipliers and w, and the map between them; the Python side of the
-core's state.
+"""DualState: cached planes, multipliers and w; the Python side of the core's state.
 
 A state belongs to one problem. ``visit`` is one pass over the blocks of an order. The call is the
 same for compiled models and for models written in Python, whose oracle is called in this file.
 
 The core contains the metric of a prior and its bounds (``cpp/solvers/metric.hpp``). A prior with
-one scale s and a mean m only needs a shift and another C: the core then works on
+one scale s and a mean m only needs a shift and another C. The core then works on
 
     s^2 P(w) = 1/2 |w - m|^2 + sum_i s^2 mass_i xi_i(w)
 
@@ -189,8 +188,7 @@ class DualState(KeptState):
         threads: int | None = None,  # None means the number of the problem
         byte_budget: int = -1,
     ) -> Visit:
-        """Make one pass over the blocks of `order`; new planes may take `byte_budget` bytes (-1: no
-        limit)."""
+        """Make one pass over the blocks of `order`; `byte_budget` limits new planes (-1: no limit)."""
         threads = min(threads or self.problem.n_jobs, self.most_threads)
         threads = 1 if self.problem.examples.kernelised else threads
         report = self.core.visit(

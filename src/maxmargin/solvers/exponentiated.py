@@ -5,8 +5,8 @@
 Every block keeps a distribution a_i over its outputs as potentials of its parts. A visit moves the
 potentials towards the scores at w and keeps the move if the dual rises
 (cpp/solvers/soft_ascent.hpp). A pass costs one sum over all outputs for each block. The outer loop
-is that of ``Proximal``: a pass ascends the dual of P(w) + k/2 |w - z|^2, then the centre moves with
-momentum, z = w + beta (w - w_previous), and
+is the same as in ``Proximal``. A pass ascends the dual of P(w) + k/2 |w - z|^2. Then the centre
+moves with momentum, z = w + beta (w - w_previous). The gap has two terms:
 
     P(w) - D(a) = sum_i mass_i KL(a_i || p_w) + k^2 / 2 |w - z|^2.
 
@@ -227,12 +227,11 @@ class SoftState(ProximalTerm):
         self.core.rebuild()
 
     def restore(self, point: Support) -> None:
-        """Start from these distributions; if the masses differ, the centre is the w of the old
-        masses.
+        """Start from these distributions.
 
-        q is linear in the masses, so this keeps its direction. Moving the distributions towards the
-        truth instead would change it: the terms of common features, which cancel in q, would no
-        longer cancel.
+        If the masses differ, the centre is the w of the old masses. q is linear in the masses, so
+        this keeps its direction. Moving the distributions towards the truth instead would change
+        it: the terms of common features, which cancel in q, would no longer cancel.
         """
         problem, potentials = self.problem, point.outputs
         if potentials.dtype != np.float32:  # the point is given by weights

@@ -1,25 +1,24 @@
 """FASOLE (Algorithm 3): sequential dual ascent on two levels.
 
     repeat
-      for blocks that are not satisfied: call the oracle; cache u; if g_i <= tol, mark the block as
-      satisfied;
+      for blocks that are not satisfied: call the oracle; cache u; mark the block if g_i <= tol;
         in the online regime, also make the WSS2 step
       if all blocks were checked in the batch regime, and mean g_i <= tol: done
-      if at least `switch` of the blocks are satisfied: go to the batch regime
-      if all are satisfied: remove the marks
+      if at least `switch` of the blocks are marked: go to the batch regime
+      if all are marked: remove the marks
       solve the problem reduced to the cached outputs (12)
 
 Any method may solve (12). Its gap only has to be small compared to G = sum mass_i g_i, taken over
 the blocks that the last pass visited:
 
-    rounds with a proximal term (proximal.py, without the oracle) until the gap of (12) is at most
-    PACE G if PACE G is below MEAN_AT_END tol: then Algorithm 2, until every g_i over the cached
-    outputs is at most tol
+    rounds with a proximal term (proximal.py, no oracle) until the gap of (12) is at most PACE G
+    if PACE G is below MEAN_AT_END tol: then Algorithm 2, until every g_i over the cached outputs
+    is at most tol
 
 The first passes after the marks are removed find many violations, so an early end of (12) costs
-little. The last passes find few and need (12) solved as printed; else the same few blocks return
-again and again. If tol is near rounding, this happens long before the end. So (12) is solved as
-printed once PACE G is below FINE D, where D is the dual.
+little. The last passes find few and need (12) solved as printed. Without that, the same few blocks
+return again and again. If tol is near rounding, this happens long before the end. So (12) is solved
+as printed once PACE G is below FINE D, where D is the dual.
 
 The paper compares the sum of g_i with tol at the end; here the gap is their mean, weighted by mass.
 """
@@ -134,8 +133,7 @@ class Fasole(Solver):
         return state.dual.report(visit.oracle_calls, estimate, slacks=slacks)
 
     def _solve_reduced(self, problem: Problem, state: FasoleState, found: float) -> None:
-        """Solve problem (12) from the current multipliers; `found` is the sum of mass_i g_i of the
-        last pass."""
+        """Solve problem (12) from the current multipliers; `found` is G of the last pass."""
         last_visit = state.dual.core.steps + self.max_sweeps * len(problem.active)
         end = (1.0 if self.reduced == "sweeps" else MEAN_AT_END) * state.tol * problem.total
         growing = self.reduced == "growing" and PACE * found > FINE * state.dual.dual()

@@ -2,8 +2,8 @@
 
     min P(w), with an R that does not depend on w_F;   the dual has one more condition, sum a psi_F = 0
 
-The method is that of proximal points. Each is a problem with an ordinary prior, which any solver
-takes:
+The method uses proximal points. Each is the solution of a problem with an ordinary prior, which any
+solver takes:
 
     repeat:   w = argmin P(w) + 1/(2 s^2) |w_F - c|^2;     c <- c - s^2 sum a psi_F,  which is w_F
 
@@ -46,7 +46,7 @@ LEAST_FACTOR = 1e-9  # factors on multipliers below this are rounding errors of 
 
 @dataclass
 class FeasibleMultipliers:
-    """Turns multipliers that nearly meet sum a psi_F = 0 into multipliers that do."""
+    """The repair of multipliers that nearly meet sum a psi_F = 0: it makes them feasible."""
 
     problem: Problem
     truth: Support
@@ -89,7 +89,7 @@ class FeasibleMultipliers:
 
 
 def balance(rows: np.ndarray, a: np.ndarray) -> np.ndarray | None:
-    """Return factors t >= 0, near one, with sum_p a_p t_p rows_p = 0; None if none are found."""
+    """Return factors t >= 0, near one, with sum_p a_p t_p rows_p = 0, or None on failure."""
     factors, used = np.ones(len(a)), rows.any(axis=1) & (a > 0)
     for _ in range(ROUNDS):
         left = (a * factors) @ rows
@@ -124,7 +124,7 @@ class FreeState:
 
 @dataclass(frozen=True)
 class FreeSolver(Solver):
-    """Runs another solver inside the proximal points of the free weights; it must take ordinary priors."""
+    """A solver for free weights: it runs ``solver`` on proximal points, with ordinary priors."""
 
     solver: Solver
 
@@ -222,7 +222,7 @@ def fitted_to(problem: Problem, solver: Solver) -> Solver:
 
 
 def near(prior: Prior, w: np.ndarray, spread: float) -> Prior:
-    """Return the prior with its free weights kept near those of w."""
+    """Return the prior that keeps its free weights near the values in w."""
     assert prior.free is not None
     mean = np.zeros(len(w)) if prior.mean is None else prior.mean
     mean = np.where(prior.free, w, mean)

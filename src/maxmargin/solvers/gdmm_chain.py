@@ -1,22 +1,23 @@
 """Greedy direction method of multipliers (Yen et al., 2016), for chains with many labels.
 
-The dual over the marginals q of the factors of each example (unigrams: a position; bigrams: neighbours),
+The method solves the dual over the marginals q of the factors of each example. A unigram is a
+factor of one position, a bigram a factor of two neighbours.
 
     min_q 1/2 |w(q)|^2 - sum_j <delta_j, q_j>     subject to  M_jf q_f = q_j                     (10)
 
 It is a multiclass problem for each factor, except for the constraints. They tie the two marginals
-of a bigram f to the marginals of its positions j, and go into an augmented Lagrangian,
+of a bigram f to the marginals of its positions j. An augmented Lagrangian contains them:
 
     L(q, lambda) = (10) + rho/2 sum_jf |M_jf q_f - q_j + lambda_jf|^2                             (12)
 
     repeat (Algorithm 1):
-        1. for every factor: put its best label at the gradient of L into its active set, then move its
-           marginals along a direction inside the active set by the exact step            (15), (16), (17)
+        1. for every factor: put its best label at the gradient of L into its active set, then move
+           its marginals along a direction inside the active set by the exact step    (15), (16), (17)
         2. lambda_jf += eta (M_jf q_f - q_j)                                                      (13)
 
 The paper's Algorithm 2 moves all factors at once; its block form is in an appendix that we do not
 have. Step 1 applies its rule to one factor after the other, so w and the messages are always up to
-date. The direction is that of Frank-Wolfe, that of its away steps, or pairwise. Pairwise moves from
+date. The direction is a Frank-Wolfe step, an away step or pairwise. Pairwise moves from
 the worst to the best label, which combines both.
 
 With `sweeps`, the searches in an example are followed by steps among its active labels, back and
@@ -30,10 +31,10 @@ best label of a position by its K scores, or in one of `partitions` parts of the
 
 The marginals agree only in the limit. For a certificate they are made to agree
 (``cpp/solvers/path_decomposition.hpp``) and split into labellings with multipliers: a feasible
-point of the ordinary dual. w belongs to the marginals before this repair, and an exact pass finds
-its primal: each bound holds on its own. The gap of the factors, each at its own visit, is several
-times the gap of the problem. The estimate is a fraction of it, which the last exact pass has
-determined.
+point of the ordinary dual. The weights w belong to the marginals before this repair, and an exact
+pass finds their primal. Each bound holds on its own. The gap of the factors, each at its own visit,
+is several times the gap of the problem. The estimate is a fraction of it, which the last exact pass
+has determined.
 """
 
 from __future__ import annotations

@@ -7,13 +7,13 @@
                       D - rho/2 sum |M q - p + z|^2                                  (12), line 3
                   z += eta (M q - p)                                                 Algorithm 1, line 2
 
-On forests the marginals are marginals of labellings, and the optimum is that of the structural SVM.
-On graphs with cycles the optimum is that of the linear relaxation (5), an upper bound. The
-certificate says which one it is.
+On forests the marginals are marginals of labellings, and the optimum is the optimum of the
+structural SVM. On graphs with cycles it is the optimum of the linear relaxation (5), an upper
+bound. The certificate says which one it is.
 
 The iterates are consistent in the limit only. A certificate keeps the marginals of the nodes and
-repairs those of the links: excess mass in rows and columns is scaled down, and missing mass is
-added. The repaired point is feasible, so its D is a bound, and w is computed from it.
+repairs the links: excess mass in rows and columns is scaled down, and missing mass is added. The
+repaired point is feasible, so its D is a bound, and w is computed from it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from maxmargin.solvers.base import StepReport
 from maxmargin.solvers.dual_state import UnderPrior, shift_of
 
 DENSE = 4  # a graph with more links per node is dense: one node becomes active at a visit
-# Fraction of tol: if all nodes of an example together gain less, they stay as they are.
+# Fraction of tol: if all nodes of an example together gain less, they do not move.
 LITTLE_GAIN = 0.1
 
 

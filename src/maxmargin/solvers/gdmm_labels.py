@@ -15,9 +15,9 @@ all labels once and writes the weights once. With ``partitions``, a visit scores
 the labels, and the labels that have left; audits score all labels.
 
 Nodes are consistent at all times. The mass that both labels of a pair have moved together is
-trimmed to what the labels allow. The trimmed point is feasible, so its D is a bound. w belongs to
-the masses before trimming, because over many examples the trimming adds up in the weights of pairs
-and makes w much worse. Each bound holds on its own.
+trimmed to the masses of the labels. The trimmed point is feasible, so its D is a bound. The weights
+w belong to the masses before trimming. Over many examples, trimming adds up in the weights of pairs
+and would make w much worse. Each bound holds on its own.
 """
 
 from __future__ import annotations

@@ -84,8 +84,7 @@ def posteriors(problem: Problem, w: np.ndarray) -> Support:
 
 
 def weights_at(problem: Problem, point: Support) -> np.ndarray:
-    """Return the w of distributions with their own masses: the weights that define them, or the w
-    of their q."""
+    """Return the w that distributions had with their own masses, given or computed from q."""
     if len(point.multipliers) != problem.n_blocks:
         raise ValueError(
             f"warm_start: the last fit had {len(point.multipliers)} examples, now there are "
@@ -184,7 +183,7 @@ class Descent:
         return True
 
     def searched(self, d: np.ndarray) -> float | None:
-        """Return a step length along d that meets both Wolfe conditions, or None if none is found."""
+        """Return a step length along d that meets both Wolfe conditions, or None."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the caller handles a failed search
             return line_search(

@@ -1,7 +1,6 @@
 """n-slack cutting planes (Joachims, Finley and Yu, 2009, Algorithms 1 and 2), with their Section 4.
 
-Every block has its own working set W_i of outputs. The program over all sets is solved again and
-again:
+Every block has its own working set W_i of outputs. The program over all sets is solved many times:
 
     for blocks in turn:  y^ = argmax_y s_i(y);  W_i = W_i + { y^ } if it violates by more than epsilon
                          once `batch` outputs were added, solve the program from its current point

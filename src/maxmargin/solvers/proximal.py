@@ -15,9 +15,10 @@ next `skip` oracle passes. Each time they are found satisfied again, they skip `
 up to `LONGEST_REST`.
 
 If all constraints are explicit (two classes, K classes, regression, explicit groups), the same
-rounds run in compiled code, ``cpp/solvers/dual_coordinate.hpp``. A visit then scores all outputs of
-its block and solves the block. k starts at a tenth if there are no more blocks than weights, if
-there are no classes, or if a small gap is needed; it starts at 0 if it would be next to nothing. A
+rounds run in compiled code, ``cpp/solvers/dual_coordinate.hpp``. A visit
+then scores all outputs of its block and solves the block. The first k is a tenth of the value above
+if there are no more blocks than weights, if there are no classes, or if a small gap is needed. It
+is 0 if it would be very small. A
 step on small data makes several rounds. With a `rule` or `keep` other than the default, outputs are
 searched for instead.
 """
@@ -60,7 +61,7 @@ from maxmargin.solvers.dual_state import (
 )
 
 LARGE = 100_000_000  # with more weights, the two extra copies of w take too much memory
-STIFFEST = 1000.0  # largest k: a round shrinks the error by no more than k / (1 + k)
+STIFFEST = 1000.0  # largest k: a round shrinks the error only by the factor k / (1 + k)
 MOST_ROUNDS = 100  # most rounds over cached outputs alone
 REVISIT = 4  # in rounds over cached outputs, every fourth visits all blocks
 LONGEST_REST = 4  # most oracle passes that a satisfied block misses, unless `skip` is larger
@@ -181,8 +182,7 @@ class Proximal(Solver):
         return max(square, unit * problem.total * loss) > SINGLE_MOST
 
     def first_k(self, C: float, dimension: int, unit: float, square: float, loss: float) -> float:
-        """Return the first k from mean |psi|^2 and mean Delta; 0 if there is no memory for two
-        copies of w."""
+        """Return the first k from mean |psi|^2 and mean Delta; 0 if w is too large for two copies."""
         if dimension >= LARGE or not loss > 0:
             return 0.0
         return min(STIFFEST, self.proximity * unit * C * square / loss)
@@ -308,8 +308,7 @@ class Proximal(Solver):
     def _visit(
         self, problem: Problem, state: ProximalState, blocks: np.ndarray, oracle: bool
     ) -> tuple[np.ndarray, float]:
-        """Make a pass in a random order; return the blocks that are not satisfied, and the sum of
-        mass_i g_i."""
+        """Make a pass in a random order; return the unsatisfied blocks and the sum of mass_i g_i."""
         order = state.shuffled(blocks)
         visit = state.visit(
             order,

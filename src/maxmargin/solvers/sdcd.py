@@ -79,8 +79,7 @@ class SDCD(Solver):
 
     @classmethod
     def printed(cls, change: float = 1e-4) -> SDCD:
-        """Return Algorithm 2 as printed: cyclic order, full sweeps, no dropped or listed outputs,
-        its own end."""
+        """Return Algorithm 2 as printed, with its own end."""
         return cls(inner=0, order="cyclic", keep=0, violators=0, change=change)
 
     def start(
@@ -119,8 +118,7 @@ class SDCD(Solver):
         )
 
     def sweep(self, problem: Problem, state: BoxState, seen: float) -> float:
-        """Make passes of type II after one of type I, one more the first time (lines 30 to 37);
-        return their gap."""
+        """Make passes of type II after one of type I (lines 30 to 37); return their gap."""
         after, gap = state.passes - self.searches, seen
         for _ in range(0 if after < 1 or state.complete else self.sweeps - (after > 1)):
             gap = state.visit(in_order(problem.active, self.order, state.rng), oracle=False).gap

@@ -48,7 +48,7 @@ from maxmargin.solvers.summed_cache import SummedCache, kept_risk
 # chunks per pass over arrays; for other data, new examples take this part of the budget
 CHUNKS = 16
 FORGET = 0.75  # pruning goes down to this part of the budget, so that it is rare
-LITTLE = 0.1  # fraction of the goal: a block with a smaller g_i has nothing to gain
+LITTLE = 0.1  # fraction of the goal: blocks with a smaller g_i are skipped
 STALLED = 0.99  # with a full cache, a gap above this fraction of the last pass's gap is no progress
 FEWEST = 100  # fewest examples of a chunk, unless it is given
 
@@ -170,8 +170,7 @@ class Streaming(Solver):
         return gap
 
     def explore(self, window: Window) -> float:
-        """Call the oracle for the new blocks in their order, make their steps, and cache the
-        outputs.
+        """Call the oracle for the new blocks in order, make their steps, and cache the outputs.
 
         Return the gap of the window as the visits saw it, in loss units.
         """
@@ -341,7 +340,7 @@ class StreamState:
         return self.window
 
     def gap_of_all(self, gap: float, settled: bool) -> float:
-        """Return the gap of all examples as far as it is known; `gap` is the gap of the window."""
+        """Return the best estimate of the gap of all examples; `gap` is the gap of the window."""
         return gap
 
     def is_full(self) -> bool:
