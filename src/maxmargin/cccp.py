@@ -6,15 +6,14 @@
 For the log loss, logarithms of sums of exponentials replace both maxima. F is not convex, because
 the second maximum has a minus sign. If the value of any one h_i replaces it, the problem is convex
 and P(w; h) >= F(w), with equality if h_i is the best completion at w. For the log loss, the tangent
-of the logarithm at w replaces it (``models.soft_truth``): it uses all completions, with their
-probabilities at w.
-Hence a round,
+of the logarithm at w replaces it (``models.soft_truth``): it uses all completions, with
+their probabilities at w. One round is:
 
     1.  h_i = argmax_h <w, Psi(x_i, y_i, h)>       P(w; h) = F(w)
     2.  w' = a solution of P(.; h)                 F(w') <= P(w'; h) <= P(w; h) = F(w)
 
-never raises F. The rounds stop when F falls too little. The certificate belongs to the last convex
-problem; the distance of F from its minimum is unknown.
+So a round never raises F. The rounds stop when F falls too little. The certificate belongs to the
+last convex problem; the distance of F from its minimum is unknown.
 """
 
 from __future__ import annotations

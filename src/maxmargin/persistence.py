@@ -184,7 +184,10 @@ def regularizer_params(arrays: dict[str, np.ndarray], d: int) -> dict[str, Any]:
 
 
 def rebuild(state: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[Any, np.ndarray]:
-    """Return a fitted model from its plain values and arrays, and its weights."""
+    """Return a fitted model from its plain values and arrays, and its weights.
+
+    Raise FieldError if these do not fit together.
+    """
     w = table(arrays, "w", np.float64, -1)
     given = flag(state, "classes_given")
     model = MODELS[choice(state, "kind", tuple(MODELS))].from_state(state, arrays)

@@ -29,7 +29,7 @@ from maxmargin.solvers.free import fitted_to
 HOPEFUL, HOPEFUL_OF_SEARCH = 1.4, 1.3
 CERTAIN = 0.01  # fraction of tol: an estimate below it always justifies an exact pass
 POLISH_PASSES = 300  # most further passes once tol is reached
-# further passes to reach a goal below tol; or as many as were made so far, if more
+# Further passes to reach a goal below tol; or as many as were made so far, if more.
 WISHED_PASSES = 20
 LARGEST_OBJECTIVE = 1e300  # replaces an objective that is not finite
 # After this many steps without an exact pass one is made, whatever earlier passes have shown. A
@@ -39,10 +39,10 @@ LONG_PATIENCE = 30  # the same if the estimate is still above the aim
 # Factor on the target: an estimate below it justifies an exact pass after LONG_PATIENCE steps.
 NEARBY = 30.0
 MARKED = 4  # steps with an estimate within tol after which an exact pass checks it
-# fraction of the goal: if ceilings leave more unproven, training cannot close the gap
+# Fraction of the goal: if ceilings leave more unproven, training cannot close the gap.
 UNPROVEN = 0.5
 LEEWAY = 0.1  # fraction of the aim that the search of an exact pass may leave open, on average
-# the report in place of the one before the first step
+# Stands for the last report before the first step.
 BEFORE = StepReport(0, math.inf, -math.inf, 0)
 NEWS = 0.1  # the solver is told of a new aim only if it changes by more than this fraction
 

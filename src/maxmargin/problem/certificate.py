@@ -258,7 +258,7 @@ class Best:
     highest: float = math.inf  # primal + above
     lowest: float = -math.inf  # dual - below
     kept: CompactVector | None = None  # the weights
-    ceilings: np.ndarray | None = None  # of the slacks at w
+    ceilings: np.ndarray | None = None  # upper bounds on the slacks at w
     support: Support | None = None
     gap: float = math.inf
     computed_gap: float = math.inf

@@ -39,7 +39,7 @@ LARGEST_WEIGHT = 1e150  # products of larger weights with large features may ove
 SMALLEST = 1e-300  # least allowed C sum v: below it, multipliers have too few digits
 # If C is smaller than the useful C by this factor, no w lowers P(0) by more than a hundredth.
 FAR_BELOW = 50.0
-# a fit whose objective is above this share of P(0) has learnt next to nothing
+# A fit whose objective is above this share of P(0) has learnt next to nothing.
 NOTHING_LEARNT = 0.99
 SUBNORMAL = 1e-318  # largest rounding error of a sum of the smallest multipliers
 
@@ -125,7 +125,7 @@ class Problem:
 
     def at(self, C: float) -> Problem:
         """Return the same problem with another C."""
-        # otherwise its mass belongs to the old C
+        # Otherwise its mass belongs to the old C.
         assert self.frozen is None or self.frozen.mass == 0
         other = copy.copy(self)
         other._weigh(C)

@@ -24,7 +24,7 @@ from maxmargin.data.arrays import array_of, floats
 from maxmargin.models.examples import Examples
 
 PRIOR, NONNEGATIVE = "prior", "nonnegative"  # the regularisers that a solver may declare to support
-# most weights with an infinite scale: their solver makes a square matrix over them
+# Most weights with an infinite scale: their solver makes a square matrix over them.
 MOST_FREE = 2000
 
 

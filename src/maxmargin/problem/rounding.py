@@ -6,7 +6,7 @@ If k numbers are added in double precision, in any order, the error is at most
 
 ``models.extent`` gives bounds on the terms: the terms of a score sum to at most |w| L_i in absolute
 value. A slack is a difference of two scores plus a loss. The loss is at most the slack plus such a
-difference. So, with n blocks and scores of k terms,
+difference. With n blocks and scores of k terms,
 
     error of P  <=  g(k) 4 |w| sum_i mass_i L_i + g(k + n) sum_i mass_i xi_i + g(d) R(w)
     error of D  <=  |gradient of R*| e + 1/2 e^2 + g(N) sum a |Delta| + g(d) R*
@@ -197,7 +197,7 @@ class Rounding:
     def add(self, part: Any, support: Support) -> None:
         """Count the examples of a part, and its multipliers."""
         examples = part.examples
-        # sizes of Python planes cover only those made so far
+        # Sizes of Python planes cover only those made so far.
         if part.sizes is None or part.checked:
             part.sizes = sizes_of(examples, part.mass)
         sizes = part.sizes

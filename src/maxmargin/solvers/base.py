@@ -64,16 +64,16 @@ class Solver(ABC):
     # The regularisers besides 1/2 |w|^2 that the solver supports. A method that needs w to be
     # linear in the multipliers cannot clip it.
     honours: ClassVar[tuple[str, ...]] = (PRIOR, NONNEGATIVE)
-    # capabilities that the examples must have: ``models.registry``
+    # Capabilities that the examples must have: ``models.registry``.
     needs: ClassVar[tuple[str, ...]] = ()
     # The kinds of dual points that the solver can start from; if empty, there is no warm start.
     continues_from: ClassVar[tuple[str, ...]] = (PLANES,)
     in_parts: ClassVar[bool] = False  # whether it reads the data one part at a time
-    # whether infinite scales of a prior work, by proximal points (``free``)
+    # Whether infinite scales of a prior work, by proximal points (``free``).
     takes_free: ClassVar[bool] = True
     # Whether it reaches any tolerance in practice, and not only in the limit.
     pairwise_optimum: ClassVar[bool] = True
-    # fields of the state that scale with the tolerance
+    # Fields of the state that scale with the tolerance.
     thresholds: ClassVar[tuple[str, ...]] = ("tol",)
     verify = True  # whether training ends with an exact pass, for a proven certificate
     advice: ClassVar[str] = ""  # solver-specific advice if a budget ended training

@@ -24,7 +24,7 @@ from maxmargin.solvers.asked_state import AskedState
 from maxmargin.solvers.dual_state import KeptState
 
 PLANE_BYTES, LABEL_BYTES = 32, 4  # bytes of a cached output, and of each of its labels
-# largest number of cached outputs of a block to which listed violators are added
+# Largest number of cached outputs of a block to which listed violators are added.
 MOST_VIOLATORS = 1000
 
 

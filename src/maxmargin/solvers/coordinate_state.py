@@ -23,7 +23,7 @@ SMALL_WORK = 250_000  # blocks x weights: on smaller data, one step may make sev
 # A step on small data makes at least LEAST_ROUNDS rounds, or one for every ROUNDS_BEFORE rounds
 # made so far. More rounds per step would overrun a budget.
 LEAST_ROUNDS, ROUNDS_BEFORE = 2, 2
-# factor on the last estimate: the next target if a step follows although the target was met
+# Factor on the last estimate: the next target if a step follows although the target was met.
 FURTHER = 1e-2
 # Factors on the gap that visits saw while w moved, which give the gap at the end of a round. If
 # they are too small, exact passes are made in vain; if too large, rounds. An exact pass of small
@@ -46,8 +46,8 @@ PRECISE, CLIMB_BELOW = 1e-6, 0.3
 def explicit_constraints(problem: Problem) -> ExplicitConstraints | None:
     """Return all constraints as a list if the problem allows it, else None.
 
-    It must rescale margins, have no mean and no scales for single weights, and have no frozen
-    plane.
+    The problem must have margin rescaling and no frozen plane. Its prior must have mean 0 and one
+    scale.
     """
     prior = problem.regularizer
     scaled = isinstance(prior, Prior) and not (prior.uniform and prior.mean is None)
@@ -70,7 +70,7 @@ class CoordinateState:
     loss: float = 0.0  # mean loss, if it is known
     made: int = 0  # rounds so far
     probed: int = 0  # oracle calls that no step has reported yet
-    passes_left: float = np.inf  # of the budget
+    passes_left: float = np.inf  # passes that the budget still allows
 
     def __post_init__(self) -> None:
         problem = self.problem

@@ -22,7 +22,7 @@ from maxmargin.problem.regularizer import Prior
 from maxmargin.solvers.box_state import BoxState, open_box
 from maxmargin.solvers.dual_state import open_state, unpriored
 
-# most steps of the inner quadratic program, since budgets are checked only between rounds
+# Most steps of the inner quadratic program, since budgets are checked only between rounds.
 QP_STEPS = 100_000
 MOST_UNMERGED = 20  # cuts of the line search before they are merged into one
 

@@ -5,8 +5,7 @@ the cuts is a small quadratic program over the simplex,
 
     max_beta <b, beta> - 1/2 |sum_c beta_c g_c|^2,   beta >= 0, sum beta = 1,   w = - sum_c beta_c g_c
 
-    repeat: cut at w; gap = P(best w) - D(beta); add the cut and its row of the Hessian; solve from
-    beta
+    repeat: cut at w; gap = P(best w) - D(beta); add the cut and its Hessian row; solve from beta
 
 A cut may also consist of cached outputs, which the oracle returned earlier. The oracle is not
 called while such cuts are violated enough.

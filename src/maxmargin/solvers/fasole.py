@@ -38,7 +38,7 @@ from maxmargin.solvers.dual_state import PAIR_RULES, PRECISIONS, DualState, Visi
 from maxmargin.solvers.proximal import STIFFEST, Proximal, ProximalState
 
 PACE = 0.05  # the gap of (12) is small if it is below this fraction of G
-MEAN_AT_END = 0.05  # fraction of tol: the mean of the g_i once almost all are below tol
+MEAN_AT_END = 0.05  # fraction of tol: the typical mean of the g_i once almost all are below tol
 FINE = 1e-6  # fraction of the dual: gaps below it only matter if tol is near rounding
 # Fraction of tol, or of the target mean of g_i: the proximal rounds leave blocks with a smaller g_i
 # alone.

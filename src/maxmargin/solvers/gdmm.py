@@ -37,7 +37,7 @@ from maxmargin.solvers.gdmm_graph import DENSE, GraphsAsPrinted, OnGraphs
 from maxmargin.solvers.gdmm_labels import OnLabelSets
 
 Form = OnChains | OnGraphs | ChainsAsPrinted | GraphsAsPrinted
-# the first form that fits is used
+# The first form that fits is used.
 FORMS: tuple[type[Form], ...] = (OnChains, OnLabelSets, OnGraphs)
 PRINTED: tuple[type[Form], ...] = (ChainsAsPrinted, GraphsAsPrinted)
 LARGEST_COUNT = 2**31 - 1  # largest count that the core can hold

@@ -56,7 +56,7 @@ SEARCHES = ("ordered", "exhaustive")
 DIRECTIONS = ("pairwise", "away", "frank-wolfe")  # in the order of the core's numbers
 # Factor on C |psi|^2 over the loss, for the first k. A smaller one takes more passes.
 PROXIMITY = 0.3
-# a smaller k is not used: writing all weights once a pass would cost more than it saves
+# A smaller k is not used: writing all weights once a pass would cost more than it saves.
 WORTHWHILE = 0.2
 MOMENTUM, DECAY = 0.4, 1.3
 BEHIND = 0.5  # k falls if the proximal term makes more than this share of the rest of the gap
@@ -152,7 +152,7 @@ class ChainState(UnderPrior):
         return min(k, STIFFEST) if k >= WORTHWHILE else 0.0
 
     def step(self, problem: Problem) -> StepReport:
-        """One pass over the factors, and one step of the multipliers."""
+        """Make a pass over the factors, and a step of the multipliers."""
         options = self.options
         order = self.rng.permutation(problem.active)
         exhaustive = options.search == "exhaustive"

@@ -63,24 +63,24 @@ from maxmargin.solvers.dual_state import (
 LARGE = 100_000_000  # with more weights, the two extra copies of w take too much memory
 STIFFEST = 1000.0  # largest k: a round shrinks the error only by the factor k / (1 + k)
 MOST_ROUNDS = 100  # most rounds over cached outputs alone
-REVISIT = 4  # in rounds over cached outputs, every fourth visits all blocks
+REVISIT = 4  # rounds over cached outputs from one that visits all blocks to the next
 LONGEST_REST = 4  # most oracle passes that a satisfied block misses, unless `skip` is larger
 STALLED_ROUNDS = 10  # k is halved if the estimate does not fall by a tenth in this many rounds
 # Factor on the first k if a visit solves its block exactly and blocks share little (no more blocks
 # than weights, as in text), for regression and groups, and if fits end with climbs of the face.
 # Without it text takes longer; for all problems, dense data would take longer.
 UNSHARED = 0.1
-# k falls if the second term of the gap exceeds the first by this factor. Some data are faster with
-# a smaller factor, some with a larger one.
+# The weight k falls if the second term of the gap exceeds the first by this factor. Some data are
+# faster with a smaller factor, some with a larger one.
 LAGGING = 1.5
 # The same factor if the gap has grown to `GROWN` times its least value. A centre that is too far
 # away makes steps overshoot, and without this they may run in a circle.
 STRICT, GROWN = 0.5, 2.0
-# factor on the first k of a warm start for another C: a larger one saves no oracle passes
+# Factor on the first k of a warm start for another C: a larger one saves no oracle passes.
 WARM = 0.02
 LIGHT = 0.05  # a smaller k is not used: it saves no visits, and its two copies of w cost time
 LARGEST_SEED = 2**63 - 1
-# largest squares of weights and features whose products single precision can hold
+# Largest squares of weights and features whose products single precision can hold.
 SINGLE_MOST = 1e30
 
 
@@ -391,7 +391,7 @@ class ProximalState(SearchState, ProximalTerm):
 
     k: float
     rest: np.ndarray = field(repr=False)  # oracle passes that each block may still miss
-    # number of oracle visits in a row that found each block satisfied
+    # Number of oracle visits in a row that found each block satisfied.
     satisfied: np.ndarray = field(repr=False)
     least: float = np.inf
     stalled: int = 0
@@ -411,9 +411,9 @@ class ProximalState(SearchState, ProximalTerm):
         """Return these blocks in a random order."""
         rng = self.dual.rng
         if self.stretch == 0:
-            # takes a fifth of NumPy's time
+            # Much faster than a permutation by NumPy.
             return core.shuffled(blocks, rng.integers(LARGEST_SEED))
-        # an order that is always the same would converge slowly
+        # An order that is always the same would converge slowly.
         turns = rng.permutation(len(self.rest) // self.stretch + 1)
         return blocks[np.lexsort((rng.random(len(blocks)), turns[blocks // self.stretch]))]
 

@@ -45,7 +45,7 @@ from maxmargin.solvers.dual_state import PRECISIONS
 from maxmargin.solvers.proximal import STRICT, Proximal, ProximalState
 from maxmargin.solvers.summed_cache import SummedCache, kept_risk
 
-# chunks per pass over arrays; for other data, new examples take this part of the budget
+# Chunks per pass over arrays; for other data, new examples take this part of the budget.
 CHUNKS = 16
 FORGET = 0.75  # pruning goes down to this part of the budget, so that it is rare
 LITTLE = 0.1  # fraction of the goal: blocks with a smaller g_i are skipped
