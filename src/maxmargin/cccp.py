@@ -4,10 +4,10 @@
                                 - max_h <w, Psi(x_i, y_i, h)> )
 
 For the log loss, logarithms of sums of exponentials replace both maxima. F is not convex, because
-the second maximum has a minus sign. If the value of any one h_i replaces it, the problem is convex
-and P(w; h) >= F(w), with equality if h_i is the best completion at w. For the log loss, the tangent
-of the logarithm at w replaces it (``models.soft_truth``): it uses all completions, with
-their probabilities at w. One round is:
+the second maximum has a minus sign. If the value of any one h_i replaces this maximum, the problem
+is convex and P(w; h) >= F(w), with equality if h_i is the best completion at w. For the log loss,
+the tangent of the second logarithm at w replaces that logarithm (``models.soft_truth``). It uses
+all completions, with their probabilities at w. One round is:
 
     1.  h_i = argmax_h <w, Psi(x_i, y_i, h)>       P(w; h) = F(w)
     2.  w' = a solution of P(.; h)                 F(w') <= P(w'; h) <= P(w; h) = F(w)
@@ -113,7 +113,8 @@ def alternate(
     weights that define them.
 
     To resume earlier rounds, ``w`` is their last solution and ``outputs`` are its completions.
-    ``file``, if given, stores w after every round. At least one round is made, for the certificate.
+    ``file``, if given, receives w after every round and may store it. At least one round is made,
+    for the certificate.
     """
     problem, before = pose(outputs), outputs
     while True:

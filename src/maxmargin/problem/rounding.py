@@ -74,8 +74,8 @@ class Sizes:
 
     ``total``: sum_i mass_i. ``reach``: sum_i mass_i L_i. ``longest``: the largest L_i. ``offsets``:
     the sum of mass_i times the largest absolute offset, if offsets can be negative. ``exponents``:
-    an error count for the sums of exponentials of one example. ``Extent``
-    describes the other fields.
+    an error count for the sums of exponentials of one example. ``Extent`` describes the other
+    fields.
     """
 
     total: float = 0.0

@@ -11,9 +11,8 @@
 Any method may solve (12). Its gap only has to be small compared to G = sum mass_i g_i, taken over
 the blocks that the last pass visited:
 
-    rounds with a proximal term (proximal.py, no oracle) until the gap of (12) is at most PACE G
-    if PACE G is below MEAN_AT_END tol: then Algorithm 2, until every g_i over the cached outputs
-    is at most tol
+    1. rounds with a proximal term (proximal.py, no oracle), until the gap of (12) is at most PACE G
+    2. if PACE G is below MEAN_AT_END tol, also Algorithm 2, until every cached g_i is at most tol
 
 The first passes after the marks are removed find many violations, so an early end of (12) costs
 little. The last passes find few and need (12) solved as printed. Without that, the same few blocks
@@ -58,22 +57,23 @@ class Fasole(Solver):
         Share of satisfied blocks at which the online regime ends (K = 0.9 in the paper).
     reduced : "growing", "printed" or "sweeps"
         When the reduced problem counts as solved. "printed": once every g_i <= tol. "growing": once
-        its gap is a twentieth of the violation that the last pass found; as printed if that target
-        is below the one for tol, or below a millionth of the dual. "sweeps": once the mean of g_i
-        <= tol.
+        its gap is a twentieth of the violation that the last pass found; as for "printed" if that
+        target is below the one for tol, or below a millionth of the dual. "sweeps": once the mean
+        of g_i <= tol.
     care : float
-        The reduced problem moves blocks with g_i above this fraction of tol; 1 as printed. A
+        The reduced problem moves blocks with g_i above this fraction of tol; 1 in the paper. A
         smaller value solves it more precisely, and often sooner, because each step of a neighbour
         reopens blocks just below tol.
     rule : "wss2" or "mvp"
         Direction of a step. With "mvp" this is the paper's SDM.
     order : "cyclic" or "random"
-        The order of the examples (as printed), or a fresh permutation for every pass.
+        The order of the examples (as in the paper), or a fresh permutation for every pass.
     accelerated : bool
         First bring the reduced problem near its end by rounds with a proximal term, then finish
         with Algorithm 2 as printed; False: Algorithm 2 alone.
     keep : int
-        Drop an output without a multiplier after this many oracle visits; 0: never, as printed.
+        Drop an output without a multiplier after this many oracle visits; 0: never, as in the
+        paper.
     max_sweeps : int
         Limits the visits of one step to as many as this many sweeps of the reduced problem make.
         The next step continues.

@@ -61,8 +61,8 @@ class Gdmm(Solver):
     ----------
     rho : float or None
         Weight of the disagreement of factors, relative to the loss of a node (on chains: 1) divided
-        by C v_i, so that messages have the size of a loss. None: 3 on graphs, else 0.5; 1 on chains
-        as printed.
+        by C v_i, so that messages have the size of a loss. None: 3 on graphs, else 0.5; with
+        ``printed``, 1 on chains.
     eta : float or None
         Step of the multipliers, in [0, 1]. With 0 the constraints are soft, as in Soft-BCFW, and
         the solution is not the optimum. None: 1 on chains and sets of labels, 0.3 on graphs.
@@ -88,9 +88,10 @@ class Gdmm(Solver):
         nodes have many links, else all. Sets of labels: most labels, and most pairs, that may leave
         the truth in one pass. None: the larger of 8 and a sixteenth of the labels.
     printed : bool
-        Run the paper's algorithms as printed, for comparison. On chains: Algorithm 2, away-step
-        Frank-Wolfe over all factors at once, until a step that is not a drop step. On graphs and
-        sets of labels: Algorithm 3, block-greedy coordinate descent with steps bounded by Q_max.
+        Run the paper's algorithms without changes, for comparison. On chains: Algorithm 2,
+        away-step Frank-Wolfe over all factors at once, until a step that is not a drop step. On
+        graphs and sets of labels: Algorithm 3, block-greedy coordinate descent with steps bounded
+        by Q_max.
     """
 
     name: ClassVar[str] = "gdmm"

@@ -17,8 +17,8 @@ of a bigram f to the marginals of its positions j. An augmented Lagrangian conta
 
 The paper's Algorithm 2 moves all factors at once; its block form is in an appendix that we do not
 have. Step 1 applies its rule to one factor after the other, so w and the messages are always up to
-date. The direction is a Frank-Wolfe step, an away step or pairwise. Pairwise moves from
-the worst to the best label, which combines both.
+date. The direction is a Frank-Wolfe step, an away step or pairwise. Pairwise moves from the worst
+to the best label, which combines both.
 
 With `sweeps`, the searches in an example are followed by steps among its active labels, back and
 forth. Each sweep follows a step of the example's own multipliers, so messages cross the whole

@@ -5,8 +5,8 @@ Every block has its own working set W_i of outputs. The program over all sets is
     for blocks in turn:  y^ = argmax_y s_i(y);  W_i = W_i + { y^ } if it violates by more than epsilon
                          once `batch` outputs were added, solve the program from its current point
 
-`batch=1` is Algorithm 1 as printed. Section 4 of the paper has the other options. Outputs are added
-in batches. The program is solved more precisely as the violation falls. Outputs without a
+`batch=1` is the paper's Algorithm 1. Section 4 of the paper has the other options. Outputs are
+added in batches. The program is solved more precisely as the violation falls. Outputs without a
 multiplier for `keep` passes are dropped (in the paper: for 50 programs).
 
 With hinge="sum" (Balamurugan, Shevade and Babu, Section III), the slack of a block is a maximum
@@ -35,13 +35,14 @@ class NSlack(Solver):
     Parameters
     ----------
     batch : int
-        Outputs that are added to the working sets between two quadratic programs; 1 as printed.
+        Outputs that are added to the working sets between two quadratic programs; 1 in the paper's
+        algorithm.
     accuracy : float
         The program is solved until its gap is this fraction of tol. Outputs that violate by the
         rest of tol are added.
     growing : bool
-        Stop the program at this fraction of the last pass's violation if that is more: early
-        programs need no precision.
+        Let the gap of the program be the fraction ``accuracy`` of the last pass's violation if that
+        is more: early programs need no precision.
     keep : int
         With hinge="max": drop an output without a multiplier after this many passes; 0 never drops
         one.

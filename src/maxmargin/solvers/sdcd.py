@@ -51,16 +51,16 @@ class SDCD(Solver):
         Passes of type II end early when their gap is this fraction of the gap that type I saw; 0:
         never.
     order : "random" or "cyclic"
-        A fresh permutation for every pass, or the order of the examples (as printed).
+        A fresh permutation for every pass, or the order of the examples (as in the paper).
     keep : int
         Drop an output without a multiplier after this many searches; 0 never drops one (as
         printed).
     violators : int
         Largest number of cached outputs per example to which the violators listed by an exact pass
-        are added; 0 adds none (as printed).
+        are added; 0 adds none (as in the paper).
     change : float
         End when a search moves the multipliers of no example by more than this, in the sum of
-        squares. The gap of the reduced problem then does not end training. 1e-4 as printed; 0:
+        squares. The gap of the reduced problem then does not end training. 1e-4 in the paper; 0:
         never.
     """
 
