@@ -1,4 +1,4 @@
-"""Structural support vector machines, each solution with a certificate.
+"""Structural support vector machines; every solution has a certificate.
 
 >>> import maxmargin as mm
 >>> from maxmargin import models
@@ -68,8 +68,8 @@ __all__ = [
     "train",
 ]
 
-# Public names that are not modules, and where they live: each is imported when it is first asked for, so
-# that importing the package costs nothing.
+# The modules of public names that are not modules themselves. A name is imported when it is first
+# used, so that importing the package is fast.
 HOMES = {
     "BinarySVC": "estimators",
     "CRF": "estimators",
@@ -109,7 +109,7 @@ def __dir__() -> list[str]:
 
 
 class Package(ModuleType):
-    """Where a function and the file that it is in have the same name, the function is what is public."""
+    """A package that exports functions rather than the modules of the same name."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not (name in HOMES and isinstance(value, ModuleType)):

@@ -1,11 +1,11 @@
-"""Bases of scikit-learn, with the types that it lacks: so that checkers know what is derived from them."""
+"""Base classes of scikit-learn with type annotations that it lacks, so that type checkers know them."""
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
 
     class BaseEstimator:
-        """Parameters by name, copies, diagrams."""
+        """Has parameters by name, copies and diagrams."""
 
         @classmethod
         def _get_param_names(cls) -> list[str]: ...
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
         def __setstate__(self, state: dict[str, Any]) -> None: ...
 
     class ClassifierMixin:
-        """A score: the share of right labels."""
+        """Scores by accuracy."""
 
         def score(self, X: Any, y: Any, sample_weight: Any = None) -> float: ...
 
     class RegressorMixin:
-        """A score: R^2."""
+        """Scores by R^2."""
 
         def score(self, X: Any, y: Any, sample_weight: Any = None) -> float: ...
 
     class TransformerMixin:
-        """What transforms."""
+        """Adds ``set_output`` to transformers."""
 
         def set_output(self, *, transform: str | None = None) -> Any: ...
 
     class CallbackSupportMixin:
-        """What tells callbacks of its fits."""
+        """Reports the progress of fits to callbacks."""
 
         def set_callbacks(self, *callbacks: Any) -> Any: ...
         def _init_callback_context(self, **settings: Any) -> Any: ...
@@ -49,7 +49,7 @@ else:
     except ImportError:  # before 1.9
 
         class CallbackSupportMixin:
-            """Nothing: this scikit-learn has no callbacks."""
+            """An empty class: this scikit-learn has no callbacks."""
 
 
 __all__ = [

@@ -1,6 +1,6 @@
-"""The budgets of a run: passes, seconds, and the time that its last exact pass will take.
+"""The budgets of a run: passes, seconds, and the time reserved for its last exact pass.
 
-``tolerance_of`` finds the gap to be reached, which costs oracle calls as well.
+``tolerance_of`` computes the target gap, which may cost oracle calls as well.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from maxmargin.problem import Problem, Status, Tolerance
 from maxmargin.problem.certificate import AUTO
 from maxmargin.solvers.dual_state import mean_loss
 
-# The share of the time limit that is left for the last exact pass before anything was timed.
+# The fraction of the time limit reserved for the last exact pass until a step or a pass was timed.
 UNSEEN_SHARE = 0.5
 
 
 @dataclass
 class Budget:
-    """Passes and seconds of a run."""
+    """Passes and seconds of a run, used and allowed."""
 
     problem: Problem
     max_passes: float
@@ -32,10 +32,10 @@ class Budget:
     started: float = field(default_factory=lambda: clock())
     oracle_calls: int = 0
     polish_until: float = math.inf
-    earlier_seconds: float = 0.0  # of the run that this one goes on from
-    proves: bool = True  # training ends with an exact pass
-    exact_seconds: float = 0.0  # of the longest exact pass
-    step_seconds: float = 0.0  # of the longest step
+    earlier_seconds: float = 0.0  # seconds of the run that this one resumes
+    proves: bool = True  # whether training ends with an exact pass
+    exact_seconds: float = 0.0  # duration of the longest exact pass
+    step_seconds: float = 0.0  # duration of the longest step
 
     @property
     def seconds(self) -> float:
@@ -55,7 +55,7 @@ class Budget:
 
     @property
     def reserve(self) -> float:
-        """Seconds to be left for the last exact pass."""
+        """Seconds reserved for the last exact pass."""
         if not self.proves or self.max_seconds == math.inf:
             return 0.0
         unseen = UNSEEN_SHARE * (self.max_seconds - self.earlier_seconds)
@@ -63,7 +63,7 @@ class Budget:
 
     @property
     def rest(self) -> float:
-        """Seconds until the limit; infinity without one."""
+        """Seconds until the limit; infinite if there is none."""
         return self.max_seconds - self.seconds
 
     @property
@@ -73,14 +73,14 @@ class Budget:
 
     @contextmanager
     def timed(self, kind: str) -> Iterator[None]:
-        """Note how long an exact pass ("exact") or a step ("step") takes."""
+        """Measure the time of an exact pass ("exact") or a step ("step")."""
         began = self.seconds
         yield
         name = f"{kind}_seconds"
         setattr(self, name, max(getattr(self, name), self.seconds - began))
 
     def at_zero(self) -> float:
-        """P(0), or P at the mean of a prior: an exact pass, unless it is known already."""
+        """Return P(0), or P at the mean of a prior; it costs an exact pass unless it is known already."""
         if self.problem.zero_known():
             return self.problem.at_zero()
         self.oracle_calls += self.problem.n_blocks
@@ -88,7 +88,7 @@ class Budget:
             return self.problem.at_zero()
 
     def spent(self) -> Status | None:
-        """Whether a budget has ended."""
+        """Return the status if a budget is used up, else None."""
         if self.passes >= min(self.max_passes, self.polish_until):
             return Status.PASS_LIMIT
         if self.seconds_left <= 0:
@@ -99,10 +99,11 @@ class Budget:
 def tolerance_of(
     problem: Problem, tol: float | str, random_state: Any, budget: Budget
 ) -> Tolerance:
-    """Find the gap to be reached.
+    """Compute the target gap.
 
-    "auto" needs the mean loss at w = 0 of some examples: of a stream, those of its first part; where
-    these have no weight, 1. A soft formulation needs P(0), which a path has computed for another C.
+    "auto" needs the mean loss at w = 0 of some examples. A stream uses examples of its first part;
+    if they have no weight, the loss counts as 1. A soft formulation needs P(0); a path has already
+    computed it for another C.
     """
     loss = math.nan
     if tol == AUTO and problem.formulation.soft:

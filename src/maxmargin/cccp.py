@@ -1,18 +1,19 @@
-"""The concave-convex procedure: an objective with hidden parts, minimised by a sequence of convex problems.
+"""The concave-convex procedure: minimise an objective with hidden parts by convex problems.
 
     F(w) = R(w) + C sum_i v_i ( max_{y, h} [ Delta(y_i, y) + <w, Psi(x_i, y, h)> ]
                                 - max_h <w, Psi(x_i, y_i, h)> )
 
-and for the log loss with the logarithms of sums of exponentials in place of both maxima. F is not convex: the
-second maximum has a minus. Replaced by the value of any one h_i it gives a convex problem P(w; h) >= F(w),
-with equality where h_i is the best completion at w; replaced by its tangent at w, a sum gives another
-(``models.soft_truth``), with all completions, as probable as they are at w, in place of one. Hence a round,
+For the log loss, logarithms of sums of exponentials replace both maxima. F is not convex, because
+the second maximum has a minus sign. If the value of any one h_i replaces this maximum, the problem
+is convex and P(w; h) >= F(w), with equality if h_i is the best completion at w. For the log loss,
+the tangent of the second logarithm at w replaces that logarithm (``models.soft_truth``). It uses
+all completions, with their probabilities at w. One round is:
 
     1.  h_i = argmax_h <w, Psi(x_i, y_i, h)>       P(w; h) = F(w)
     2.  w' = a solution of P(.; h)                 F(w') <= P(w'; h) <= P(w; h) = F(w)
 
-never raises F. It is stopped when it lowers F by too little. The certificate is that of the last convex
-problem; nobody knows how far F is from its least value.
+So a round never raises F. The rounds stop when F falls too little. The certificate belongs to the
+last convex problem; the distance of F from its minimum is unknown.
 """
 
 from __future__ import annotations
@@ -32,35 +33,35 @@ from maxmargin.result import COLUMNS, History, Result
 
 @dataclass
 class Rounds(History):
-    """What the rounds have cost and reached so far; their histories as one, with a column ``round``."""
+    """The costs and objectives of the rounds so far, and their histories in one, with a column ``round``."""
 
     columns: ClassVar[tuple[str, ...]] = (*COLUMNS, "round")
 
     max_rounds: int
     max_passes: float
     max_seconds: float | None
-    # A round that lowers F by no more than this is the last; "auto": by this part of F.
+    # A round that lowers F by at most this ends the procedure; "auto" means a fraction of F.
     asked: float | str
     path: list[float] = field(default_factory=list)  # F after every round
-    enough: bool = False  # whether they ended by themselves
-    fall: float = np.inf  # by how much the last lowered F, in units of the task loss
-    least: float = np.inf  # what was asked, in these units
+    enough: bool = False  # whether the rounds ended before a budget did
+    fall: float = np.inf  # decrease of F in the last round, in units of the task loss
+    least: float = np.inf  # least decrease for another round, in the same units
     passes: float = 0.0
     oracle_calls: int = 0
     began: float = field(default_factory=time.perf_counter)
 
     @property
     def seconds(self) -> float:
-        """Since the first round began."""
+        """Seconds since the first round began."""
         return time.perf_counter() - self.began
 
     def left(self) -> dict[str, float | None]:
-        """The budgets of the next round."""
+        """Return the budgets of the next round."""
         seconds = None if self.max_seconds is None else max(self.max_seconds - self.seconds, 1e-9)
         return {"max_passes": max(self.max_passes - self.passes, 1e-9), "max_seconds": seconds}
 
     def over(self) -> str:
-        """Which budget has ended, if one has."""
+        """Return the budget that is used up, as text, or ""."""
         if len(self.path) >= self.max_rounds:
             return f"max_rounds={self.max_rounds}"
         if self.path and self.passes >= self.max_passes:
@@ -70,13 +71,13 @@ class Rounds(History):
         return ""
 
     def note(self, result: Result, value: float, problem: Problem) -> None:
-        """Take over a round that ended at F = value."""
+        """Record a round that ended at F = value."""
         spent = {"passes": self.passes, "oracle_calls": self.oracle_calls}
         spent["seconds"] = self.seconds - result.certificate.seconds
         number = {"round": float(len(self.path))}
         for row in result.history.rows:
             self.rows.append(row | number | {name: row[name] + spent[name] for name in spent})
-        # F takes an exact pass with the new completions.
+        # Computing F takes an exact pass with the new completions.
         self.passes += result.certificate.passes + 1
         self.oracle_calls += result.certificate.oracle_calls + problem.n_blocks
         asked = self.asked
@@ -86,7 +87,7 @@ class Rounds(History):
         self.path.append(value)
 
     def summed(self, certificate: Certificate) -> Certificate:
-        """The certificate of the last round, with the counters of all."""
+        """Return the certificate of the last round, with the total costs of all rounds."""
         return replace(
             certificate, passes=self.passes, oracle_calls=self.oracle_calls, seconds=self.seconds
         )
@@ -102,26 +103,32 @@ def alternate(
     file: Any = None,
     warm: Support | None = None,
 ) -> tuple[Result, Any]:
-    """Rounds until one lowers F by too little, or a budget ends; the last result and its completions.
+    """Make rounds until F falls too little or a budget ends.
 
-    ``outputs`` are the first completions, ``complete(w)`` the best ones at w; ``pose`` makes the convex
-    problem of some completions, and ``solve`` solves it from some multipliers, the first from ``warm``.
-    Completions of a stream, or all together, are the weights that they are made at. ``w`` is that of the last
-    of earlier rounds, whose completions ``outputs`` are; a ``file`` keeps that of every round, where there is
-    one. There is always a round, for the certificate.
+    Return the last result and its completions.
+
+    ``outputs`` are the first completions, and ``complete(w)`` returns the best ones at w. ``pose``
+    makes the convex problem for given completions. ``solve`` solves it from given multipliers, in
+    the first round ``warm``. Completions of a stream, or of the log loss, are represented by the
+    weights that define them.
+
+    To resume earlier rounds, ``w`` is their last solution and ``outputs`` are its completions.
+    ``file``, if given, receives w after every round and may store it. At least one round is made,
+    for the certificate.
     """
     problem, before = pose(outputs), outputs
     while True:
         result = solve(problem, warm)
         if w is not None and result.certificate.primal > rounds.path[-1]:
-            # No better than what it began with, within tol: P(w; h) of the last w is F(w).
+            # The solution is not better than its starting point, within tol, and P(w; h) of the
+            # last w is F(w).
             result = kept(result, w, problem)
         w = result.w
         before, outputs = outputs, complete(result.w)
         moved = changed(before, outputs)
         again = pose(outputs)
         rounds.note(result, again.objective(result.w), problem)
-        # The user stopped it, or numbers overflowed.
+        # The user or a callback stopped the round, or numbers overflowed.
         ended = result.status in (Status.INTERRUPTED, Status.STOPPED, Status.NUMERICAL)
         rounds.enough = ended or not moved.any() or rounds.fall <= rounds.least
         last = bool(rounds.enough or rounds.over())
@@ -136,14 +143,14 @@ def alternate(
 
 
 def changed(before: Any, after: Any) -> np.ndarray:
-    """Which completions differ; of weights, which of these."""
+    """Return a mask of the completions that differ, or of the weights that represent them."""
     if isinstance(before, np.ndarray) and before.ndim == 1:
         return before != after
     return np.array([not np.array_equal(a, b) for a, b in zip(before, after, strict=True)])
 
 
 def kept(result: Result, w: np.ndarray, problem: Problem) -> Result:
-    """The result with a better w that was known."""
+    """Return the result with the better w that was known before."""
     bounds = problem.certify(w, result.support)
     primal = bounds.primal + bounds.above
     gap = gap_between(primal, result.certificate.dual, problem.total)
@@ -159,12 +166,13 @@ def kept(result: Result, w: np.ndarray, problem: Problem) -> Result:
 
 
 def carried(problem: Problem, support: Support, moved: np.ndarray) -> Support | None:
-    """Multipliers for the next completions.
+    """Return multipliers for the next completions, or None.
 
-    Outputs mean the same whatever the true output is. Planes are differences to it: where it moved, the
-    block starts again.
+    Compiled models store outputs, which keep their meaning if the true output changes. Python
+    models store planes, which are differences to the true output: if it changed, the block starts
+    again.
     """
-    if problem.open_stream is not None:  # of a stream nobody knows which have moved
+    if problem.open_stream is not None:  # for a stream it is unknown which completions changed
         return None if isinstance(support.outputs, list) else support
     if not problem.examples.checked:
         return support

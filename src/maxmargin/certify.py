@@ -14,7 +14,7 @@ from maxmargin.models.python import bind_model
 from maxmargin.problem import Certificate, Problem, gap_between
 
 
-@np.errstate(over="ignore", invalid="ignore")  # what overflows bounds nothing, and is reported
+@np.errstate(over="ignore", invalid="ignore")  # overflowed numbers bound nothing, and are reported
 def certify(
     svm: Any,
     X: Any,
@@ -22,10 +22,11 @@ def certify(
     sample_weight: Any = None,
     node_weight: Any = None,
 ) -> Certificate:
-    """The certificate of a fitted estimator, from its weights and multipliers alone.
+    """Return the certificate of a fitted estimator, from its weights and multipliers alone.
 
-    X, Y and the weights must be those it was fitted on: the primal is computed by an exact pass over
-    them, the dual from the stored multipliers. After ``partial_fit`` they are all examples seen, in order.
+    X, Y and the weights must be the same as in the fit. The primal is computed by an exact pass
+    over them, and the dual from the stored multipliers. After ``partial_fit``, pass all examples
+    that it has seen, in order.
     """
     support = getattr(svm, "support_", None)
     if support is None:
@@ -45,10 +46,10 @@ def certify(
     bounds = problem.certify(svm.weights(), support)
     primal, dual = bounds.primal + bounds.above, bounds.dual - bounds.below
     if bounds.dual == -np.inf and np.isfinite(support.multipliers).all():
-        problem.check_feasible(support)  # X, Y or the weights are others than those of the fit
+        problem.check_feasible(support)  # X, Y or the weights differ from the fit
     if problem.checked:
         problem.check_ceilings(svm.weights(), bounds.ceilings)
-    # Of "auto", the number that it came to in training.
+    # For "auto", use the number that resulted in training.
     tol = float(svm.certificate_.tol if isinstance(svm.tol, str) else svm.tol)
     gap = gap_between(primal, dual, problem.total)
     return Certificate(
@@ -69,7 +70,7 @@ def certify(
 
 
 def objective_of(svm: Any, w: np.ndarray, chunks: Iterable[tuple[Any, Any]]) -> float:
-    """P(w) of a fitted estimator over chunks (X, Y), which are bound one after the other."""
+    """Return P(w) of a fitted estimator over chunks (X, Y); only one chunk is in memory at a time."""
     value: float | None = None
     for X, Y in chunks:
         X, Y = svm.read_again(X, Y)
@@ -90,13 +91,13 @@ def objective(
     sample_weight: Any = None,
     node_weight: Any = None,
 ) -> float:
-    """P(w) by definition; an upper bound on it where slack rescaling is answered by a search.
+    """Return P(w) by definition, or an upper bound on it if slack rescaling is solved by a search.
 
     Parameters
     ----------
     svm_or_model : fitted estimator, or a model on which ``initialize`` was called
-    w : flat weights, in the order of the model; P(w) is infinite where ``nonnegative`` is violated
-    C : float; the estimator's own if None
+    w : flat weights, in the order of the model; P(w) is infinite if they violate ``nonnegative``
+    C : float; None means the C of the estimator
     """
     estimator = isinstance(svm_or_model, BaseSVM)
     model = svm_or_model.model_ if estimator else svm_or_model

@@ -1,8 +1,9 @@
-"""Checkpoints: what a solver needs to go on, in a file, from which a later fit goes on.
+"""Checkpoints: files with the state of a solver, from which a later fit resumes.
 
-The file has weights, the solver's snapshot (a dual point, and what else it names), oracle calls and seconds
-so far, and whose they are: the version of this package, the parameters, and checksums of the data. A file is
-written whole or not at all (``io.files``): a kill at any moment leaves the one before.
+A file has the weights, the solver's snapshot (a dual point and arrays of its own), and the oracle
+calls and seconds so far. It also identifies the fit by the version of this package, the parameters,
+and checksums of the data. Files are written atomically (``io.files``): if the process is killed,
+the last complete file remains.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ from maxmargin.problem.plane import DISTRIBUTIONS, MARGINALS, PLANES
 from maxmargin.result import Saved
 from maxmargin.solvers import Snapshot, Solver
 
-# Parameters that change neither the problem nor what a snapshot means: a later fit may have others.
+# Parameters that change neither the problem nor the meaning of a snapshot, so a later fit may
+# change them.
 MAY_CHANGE = (
     *("tol", "max_passes", "max_seconds", "warm_start", "n_jobs", "random_state", "verbose"),
     *("max_rounds", "round_tol"),
@@ -58,13 +60,13 @@ File = TypeVar("File", bound="CheckpointFile")
 
 
 class CheckpointFile:
-    """Where what is kept of a fit goes, and whose it is.
+    """The checkpoint file and the fit it belongs to.
 
     Parameters
     ----------
     path : file
     every : seconds between two checkpoints
-    resume : whether to begin with the one in the file, where there is one
+    resume : whether to start from the checkpoint in the file, if there is one
     """
 
     def __init__(self, path: Any, every: float, resume: bool):
@@ -75,7 +77,7 @@ class CheckpointFile:
         self.identity: dict[str, Any] = {}
 
     def check_path(self, inputs: Iterable[Any] = ()) -> None:
-        """Refuse a path that cannot be written, and one of these inputs of the fit."""
+        """Raise ForeignError if the path cannot be written or is one of these inputs of the fit."""
         refuse_clash(inputs, self.path, "checkpoint")
         folder = self.path.parent
         if not folder.is_dir():
@@ -92,14 +94,14 @@ class CheckpointFile:
             )
 
     def begin(self, svm: Any, facts: dict[str, Any]) -> bool:
-        """Know whose fit it is; whether there is a file to go on from."""
+        """Record the identity of the fit; return whether there is a checkpoint to resume."""
         self.check_path()
         whose = {"version of maxmargin": version("maxmargin"), "estimator": type(svm).__name__}
         self.identity = {**whose, **deciding_parameters(svm), **facts}
         return self.resume and self.path.exists()
 
     def store(self, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-        """Replace the file; where that fails, the one before stays, and training goes on."""
+        """Replace the file. If that fails, warn and keep the old one; training goes on."""
         try:
             write(self.path, {**header, "identity": self.identity}, arrays, CHECKPOINT)
         except OSError as error:
@@ -108,7 +110,7 @@ class CheckpointFile:
             warnings.warn(message, RuntimeWarning, stacklevel=2)
 
     def stored(self, take: Callable[[dict[str, Any], dict[str, np.ndarray]], Any]) -> Any:
-        """What is taken from the file; refuses that of another fit, and names the difference."""
+        """Pass the contents of the file to `take`; raise ForeignError if it belongs to another fit."""
         header, arrays = read(self.path, CHECKPOINT)
         try:
             known = entries_of(field_of(header, "identity"), "identity")
@@ -119,12 +121,12 @@ class CheckpointFile:
 
 
 class Checkpoint(CheckpointFile):
-    """The snapshots of a fit in one process."""
+    """The checkpoints of a fit in one process."""
 
-    found: Saved | None = None  # to begin with
+    found: Saved | None = None  # the checkpoint to resume from, if any
 
     def open(self, svm: Any, given: Any, problem: Problem, solver: Solver) -> None:
-        """Know whose snapshots these are, and read the one to begin with."""
+        """Record the identity of the fit, and read the checkpoint to resume from."""
         if not solver.resumes(problem):
             raise ValueError(
                 f"checkpoint: solver {short(solver.name)} cannot go on from a dual point"
@@ -134,7 +136,7 @@ class Checkpoint(CheckpointFile):
             self.found = self.stored(partial(saved_of, problem=problem))
 
     def save(self, saved: Saved) -> None:
-        """Replace the file."""
+        """Replace the checkpoint in the file."""
         point, own = saved.snapshot.support, saved.snapshot.own
         header = {
             "point": {name: getattr(point, name) for name in POINT},
@@ -146,13 +148,13 @@ class Checkpoint(CheckpointFile):
 
 
 class RoundsCheckpoint(CheckpointFile):
-    """What rounds of hidden parts have reached: the weights, from which the next completions follow."""
+    """The checkpoints of rounds with hidden parts: the weights, which define the next completions."""
 
     saved: Any
     dimension: int
 
     def open(self, svm: Any, given: Any, rounds: Any) -> np.ndarray | None:
-        """Know whose rounds these are; the weights to go on from, where there are some."""
+        """Record the identity of the rounds; return the weights to resume from, or None."""
         self.dimension, self.saved = int(given.model.size_joint_feature), 0.0
         facts = {"number of examples": len(given.Y), "number of weights": self.dimension}
         if not self.begin(svm, facts | checksums({name: getattr(given, name) for name in DATA})):
@@ -160,7 +162,7 @@ class RoundsCheckpoint(CheckpointFile):
         return self.stored(partial(self._take, rounds=rounds))
 
     def keep(self, w: np.ndarray, rounds: Any, ended: bool) -> None:
-        """Replace the file after a round, at the end or when it is time."""
+        """Replace the file after a round if it is the last one or enough time has passed."""
         if not ended and rounds.seconds - self.saved < self.every:
             return
         header = {"oracle_calls": int(rounds.oracle_calls), "seconds": rounds.seconds}
@@ -184,7 +186,7 @@ class RoundsCheckpoint(CheckpointFile):
 
 
 def saved_of(header: dict[str, Any], arrays: dict[str, np.ndarray], problem: Problem) -> Saved:
-    """What ``Checkpoint.save`` wrote."""
+    """Return the data that ``Checkpoint.save`` wrote."""
     support = support_of(entries_of(field_of(header, "point"), "point"), arrays, problem)
     own = {name[4:]: array for name, array in arrays.items() if name.startswith("own.")}
     w = table(arrays, "w", np.float64, problem.dimension)
@@ -199,7 +201,7 @@ def make_checkpoint(
     kind: type[File] = Checkpoint,  # type: ignore[assignment]
     inputs: Iterable[Any] = (),
 ) -> File | None:
-    """The checkpoint that the parameters of ``fit`` ask for, which is none of these inputs of the fit."""
+    """Return the checkpoint that the parameters of ``fit`` ask for; check that it is no input of the fit."""
     if path is None and not resume:
         return None
     FLAG.check("resume", resume)
@@ -211,23 +213,23 @@ def make_checkpoint(
 
 
 def checkpoint_of(given: Any, kind: type[File]) -> File | None:
-    """The checkpoint of a fit in one process; refuses the files that its data are mapped from."""
+    """Return the checkpoint of a fit in one process; its file must not contain mapped data of the fit."""
     path, every, resume = given.kept
     sources = files_behind([getattr(given, name) for name in DATA])
     return make_checkpoint(path, every, resume, kind, sources)
 
 
-# Whose it is
+# Identity of a fit
 
 
 def deciding_parameters(svm: Any) -> dict[str, Any]:
-    """What decides on the problem, and on what a snapshot of it means."""
+    """Return the parameters that determine the problem and the meaning of a snapshot."""
     params = svm.get_params(deep=False).items()
     return {name: header_value(value, name) for name, value in params if name not in MAY_CHANGE}
 
 
 def header_value(value: Any, name: str) -> Any:
-    """A parameter for a header: plain values as they are, anything else by its kind and checksum."""
+    """Convert a parameter for a header: plain values stay, other values become their type and checksum."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, str | bool | int | float):
@@ -242,7 +244,7 @@ def header_value(value: Any, name: str) -> Any:
 
 
 def data_of(given: Any, problem: Problem) -> dict[str, Any]:
-    """Checksums of the data; of chunks from an iterable, of the first."""
+    """Return checksums of the data; if an iterable yields chunks, only of the first chunk."""
     parts = {name: getattr(given, name) for name in DATA}
     if problem.open_stream is not None:
         source: Any = problem.source  # type: ignore[attr-defined]
@@ -256,13 +258,13 @@ def data_of(given: Any, problem: Problem) -> dict[str, Any]:
 
 
 def checksums(parts: dict[str, Any]) -> dict[str, str]:
-    """Of what there is."""
+    """Return the checksums of the parts that are not None."""
     known = {name: part for name, part in parts.items() if part is not None}
     return {f"checksum of {name}": digest_of(part, name) for name, part in known.items()}
 
 
 def check_same(path: Any, known: dict[str, Any], wanted: dict[str, Any]) -> None:
-    """Refuse another problem."""
+    """Raise ForeignError if the file belongs to another fit, and name the first difference."""
     for name in {**wanted, **known}:
         then, now = known.get(name), wanted.get(name)
         if then == now:
@@ -280,7 +282,7 @@ def check_same(path: Any, known: dict[str, Any], wanted: dict[str, Any]) -> None
 
 
 def arrays_of(point: Support) -> dict[str, np.ndarray]:
-    """Blocks, multipliers and outputs: labels, marginals, or the planes of a model in Python."""
+    """Return blocks, multipliers and outputs (labels, marginals, or planes of a Python model) as arrays."""
     arrays = {"blocks": point.blocks, "multipliers": point.multipliers}
     if isinstance(point.outputs, Marginals):
         names = [own.name for own in fields(Marginals)]
@@ -293,7 +295,7 @@ def arrays_of(point: Support) -> dict[str, np.ndarray]:
 
 
 def plane_arrays(planes: list[Any]) -> dict[str, np.ndarray]:
-    """Planes (offset, (index, value)), one after the other."""
+    """Return planes (offset, (index, value)) as concatenated arrays."""
     vectors = [vector for _, vector in planes]
     columns: dict[str, Any] = {
         "offsets": [offset for offset, _ in planes],
@@ -305,10 +307,10 @@ def plane_arrays(planes: list[Any]) -> dict[str, np.ndarray]:
 
 
 def support_of(header: dict[str, Any], arrays: dict[str, np.ndarray], problem: Problem) -> Support:
-    """The dual point that ``arrays_of`` wrote; refuses one that this problem cannot have."""
+    """Return the dual point that ``arrays_of`` wrote; raise FieldError if it does not fit this problem."""
     blocks = table(arrays, "blocks", np.int64, -1)
     multipliers = table(arrays, "multipliers", np.float64, len(blocks))
-    # Chunks of an iterable are counted when they come.
+    # The number of examples in an iterable is not known yet.
     most = problem.n_blocks if problem.open_stream is None else np.iinfo(np.int64).max
     if len(blocks) and not 0 <= blocks.min() <= blocks.max() < most:
         raise FieldError("the dual point names examples that there are not")
@@ -334,7 +336,7 @@ def support_of(header: dict[str, Any], arrays: dict[str, np.ndarray], problem: P
 
 
 def planes_of(arrays: dict[str, np.ndarray], n: int, dimension: int) -> list[Any]:
-    """The planes that ``plane_arrays`` wrote."""
+    """Return the planes that ``plane_arrays`` wrote."""
     offsets, sizes = (table(arrays, name, VECTORS[name], n) for name in ("offsets", "sizes"))
     total = int(sizes.sum()) if len(sizes) and sizes.min() >= 0 else -math.inf
     index, value = (table(arrays, name, VECTORS[name], -1) for name in ("index", "value"))

@@ -1,21 +1,22 @@
-"""How sure a prediction is: a temperature for probabilities, and sets with a guaranteed coverage.
+"""Confidence of predictions: a temperature for probabilities, and sets with guaranteed coverage.
 
-Temperature. p_c(y | x) = exp(<w, Psi(x, y)> / c) / Z is the distribution whose mode is the prediction; c is
-the one whose probabilities are the nearest to held-out labels, node by node (the score of Brier):
+Temperature. p_c(y | x) = exp(<w, Psi(x, y)> / c) / Z is the distribution whose mode is the
+prediction. c minimises the Brier score of the probabilities of the nodes on held-out examples:
 
     min_c  sum_v sum_k (p_c(y_v = k | x) - [k is the label of v])^2
 
-It is the least in expectation where p_c is the true distribution, as minus the log-likelihood is; but a node
-costs at most 2: a few labels that no temperature explains do not make all others less sure than they are.
+If p_c is the true distribution, it minimises the expected score, as with minus the log-likelihood.
+But one node costs at most 2, so a few labels that no temperature explains do not reduce the
+confidence of all others.
 
-Sets (split conformal). With the nonconformity s = 1 - p of a true label or output, and examples i = 1 .. n
-that are exchangeable with a new one, the set of all labels with s <= q holds the true one with probability at
-least 1 - alpha, where q is the 1 - alpha quantile of
+Sets (split conformal). Let s = 1 - p be the nonconformity of a true label or output, and let
+examples i = 1 .. n be exchangeable with a new one. The set of all labels with s <= q contains the
+true label with probability at least 1 - alpha, where q is the 1 - alpha quantile of
 
     sum_i 1/(n + 1) sum_{v of i} 1/|i| [s_v]  +  1/(n + 1) [infinity]
 
-and the label is that of a node drawn from a new example (with one node an example: the usual quantile). Lee,
-Barber and Willett, Distribution-free inference with hierarchical data, 2023.
+and the label belongs to a random node of a new example. With one node per example this is the usual
+quantile. See Lee, Barber and Willett, Distribution-free inference with hierarchical data, 2023.
 """
 
 from __future__ import annotations
@@ -32,22 +33,22 @@ from maxmargin.data.table import Table
 from maxmargin.io.fields import FieldError, check_names, count, entries_of, field_of, number
 from maxmargin.io.quoting import short
 
-# A temperature is sought this many times above and below the scale of the scores.
+# The search for a temperature covers this factor above and below the scale of the scores.
 TEMPERATURE_RANGE = 1e3
-TEMPERATURE_TOLERANCE = 1e-4  # relative
+TEMPERATURE_TOLERANCE = 1e-4  # relative error of the temperature
 
 
 @dataclass(frozen=True)
 class Conformal:
-    """A threshold of 1 - p, for labels of nodes, or for whole outputs among the k best."""
+    """A threshold on 1 - p, for labels of nodes, or for whole outputs among the k best."""
 
     alpha: float
     threshold: float
-    k: int | None = None  # None: labels of nodes
+    k: int | None = None  # None: for labels of nodes
 
 
 def fit_temperature(cost: Callable[[float], float], scale: float) -> float:
-    """The temperature of the least cost, near a scale of the scores."""
+    """Return the temperature with the lowest cost, searched around the scale of the scores."""
     if not (np.isfinite(scale) and scale > 0):
         raise ValueError("calibrate: all labels of these examples have the same score")
     bounds = (np.log(scale / TEMPERATURE_RANGE), np.log(scale * TEMPERATURE_RANGE))
@@ -64,7 +65,7 @@ def fit_temperature(cost: Callable[[float], float], scale: float) -> float:
 
 
 def conformal_quantile(scores: np.ndarray, nodes: np.ndarray, alpha: float) -> float:
-    """q of the formula above, for scores of nodes and the number of nodes of each example."""
+    """Return q of the formula above, from the scores of nodes and the number of nodes per example."""
     counted = nodes[nodes > 0]
     n = len(counted)
     weight = np.repeat(1.0 / counted, counted) / (n + 1)
@@ -75,7 +76,7 @@ def conformal_quantile(scores: np.ndarray, nodes: np.ndarray, alpha: float) -> f
 
 
 def reliability_table(probability: np.ndarray, right: np.ndarray, bins: int) -> Table:
-    """Nodes by the probability of their best label, in bins of equal width, and how many are right."""
+    """Return nodes grouped by the probability of their best label, in equal bins, and the share right."""
     bin_of = np.minimum((probability * bins).astype(int), bins - 1)
     nodes = np.bincount(bin_of, minlength=bins)
     kept = np.flatnonzero(nodes)
@@ -85,7 +86,7 @@ def reliability_table(probability: np.ndarray, right: np.ndarray, bins: int) -> 
 
 
 def confidence_state(svm: Any) -> dict[str, Any]:
-    """The temperature, and the rule of sets, where there are some."""
+    """Return the temperature and the rule for sets, each None if it is not set."""
     rule = getattr(svm, "conformal_", None)
     return {
         "temperature": getattr(svm, "temperature_", None),
@@ -94,7 +95,7 @@ def confidence_state(svm: Any) -> dict[str, Any]:
 
 
 def set_confidence(svm: Any, state: dict[str, Any]) -> None:
-    """What ``confidence_state`` wrote; refuses what no calibration could have found."""
+    """Restore what ``confidence_state`` returned; raise FieldError for values that cannot be valid."""
     check_names(state, ("temperature", "conformal"), "confidence")
     if field_of(state, "temperature") is not None:
         if number(state, "temperature") <= 0:

@@ -1,11 +1,11 @@
-"""Formulation: how an output becomes a plane, and which set the multipliers live in.
+"""Formulation: how an output becomes a plane, and the feasible set of the multipliers.
 
 margin rescaling:  offset = Delta, vector = psi
 slack rescaling:   offset = Delta, vector = Delta * psi
 hinge="max":       a >= 0, sum_y a_i(y) = C v_i       hinge="sum":  0 <= a_i(y) <= C v_i
 
-soft, in place of a hinge: the slack is the logarithm of a sum over all outputs, and a / (C v_i) a
-distribution
+The soft formulations replace the hinge: the slack is the logarithm of a sum over all outputs, and a
+/ (C v_i) is a distribution.
     "log"              xi_i(w) = log sum_y exp(<w, psi_i(y)>): minus the log-likelihood of a random field
     "softmax-margin"   xi_i(w) = log sum_y exp(Delta_i(y) + <w, psi_i(y)>)
 """
@@ -21,11 +21,11 @@ RESCALINGS = ("margin", "slack")
 
 @dataclass(frozen=True)
 class Formulation:
-    """The risk that is minimised."""
+    """The risk that is minimised: hinge or soft loss, and how it is rescaled."""
 
     hinge: str = "max"
     rescaling: str = "margin"
-    # Whether a slack is the logarithm of a sum over all outputs.
+    # Whether the slack is the logarithm of a sum over all outputs.
     soft: bool = field(init=False, repr=False, compare=False, default=False)
 
     def __post_init__(self) -> None:
@@ -39,7 +39,7 @@ class Formulation:
 
     @property
     def augmented(self) -> bool:
-        """Whether the loss counts in a slack."""
+        """Whether the loss is added to the scores in a slack."""
         return self.hinge != "log"
 
     def __str__(self) -> str:

@@ -4,17 +4,17 @@
 ``Costs``       Delta(y, y') = cost[y, y'], a matrix over ``classes_``
 ``Hamming``     Delta(y, y') = sum_t weight_t * cost[y_t, y'_t], over the positions of a sequence;
                 ``mean=True`` divides by the length
-``Entity``      as ``Hamming`` with ``miss`` for an entity's tag that is taken for "O", 1 for other mistakes
+``Entity``      as ``Hamming``, with cost ``miss`` if "O" is predicted for an entity's tag, else 1
 
-Losses of a whole sample with two classes, for ``models.Binary``. P positives and N negatives, n = P + N;
-a prediction has a hits (positives found) and b false alarms:
+Losses of a whole sample with two classes, for ``models.Binary``. There are P positives and N
+negatives, n = P + N. A prediction has a hits (positives that it finds) and b false alarms:
 
 ``ErrorRate``     (P - a + b) / n
 ``F1``            1 - (1 + beta^2) a / (a + b + beta^2 P)
 ``PrecisionAt``   1 - a / k  and  ``RecallAt``  1 - a / P,  over predictions of exactly k positives
 ``ROCArea``       the share of (positive, negative) pairs in the wrong order
 
-and of a whole sample with sets of labels, for ``models.MultiLabel`` without pairs:
+Losses of a whole sample with sets of labels, for ``models.MultiLabel`` without pairs:
 
 ``MicroF1``       F1 of all pairs of an example and a label together
 ``MacroF1``       the mean over labels of their F1
@@ -32,10 +32,11 @@ from maxmargin.data.arrays import FINITE, floats, is_number, is_whole
 
 
 def mistake_costs(costs: Any, classes: np.ndarray) -> np.ndarray:
-    """A cost per true label (K,), or a matrix (K, K) [true, predicted], from what the user gave.
+    """Convert a user's costs to a cost per true label (K,) or a matrix (K, K) [true, predicted].
 
-    None, a dict and a vector have one cost per true label: K numbers, where a matrix would have K^2. A label
-    that a dict does not name costs 1. Costs may also be a function of the labels.
+    None, a dict and a vector have one cost per true label: K numbers, where a matrix would have
+    K^2. A dict gives cost 1 to labels that it does not contain. Costs may also be a function of the
+    labels.
     """
     n = len(classes)
     if callable(costs):
@@ -70,18 +71,18 @@ def mistake_costs(costs: Any, classes: np.ndarray) -> np.ndarray:
 
 
 def cost_matrix(costs: Any, classes: np.ndarray) -> np.ndarray:
-    """The same as a matrix (K, K) in any case: for few labels."""
+    """Convert the costs of a user to a matrix (K, K) in any case; use it for few labels only."""
     cost, codes = mistake_costs(costs, classes), np.arange(len(classes))
     return cost_of(cost, codes[:, None], codes[None, :])
 
 
 def cost_of(cost: np.ndarray, true: Any, other: Any) -> np.ndarray:
-    """Costs of pairs of label codes (numbers or arrays), from what ``mistake_costs`` made."""
+    """Return the costs of pairs of label codes (numbers or arrays), given the costs of ``mistake_costs``."""
     return np.where(true == other, 0.0, cost[true]) if cost.ndim == 1 else cost[true, other]
 
 
 def saved_costs(cost: np.ndarray) -> np.ndarray | None:
-    """Costs from a file, (K,) or (K, K); None where every mistake costs 1; refuses what cannot be costs."""
+    """Check the costs of a file, (K,) or (K, K); return None if every mistake costs 1."""
     if (cost < 0).any() or (cost.ndim == 2 and np.diagonal(cost).any()):
         raise ValueError("the costs must not be negative, and that of the true label must be 0")
     unit = 1.0 if cost.ndim == 1 else 1.0 - np.eye(len(cost))
@@ -107,8 +108,8 @@ class Hamming:
     Parameters
     ----------
     costs : None, dict, array of shape (K,) or (K, K), or a function from the labels to one of these
-        1 for every mistake; or a cost per true label, 1 for those that a dict does not name; or a cost [true,
-        predicted].
+        None: 1 for every mistake. A dict or a vector: a cost per true label, 1 for labels that a
+        dict does not contain. A matrix: a cost for each pair [true, predicted].
     mean : bool
         Divide by the length of the sequence.
     """
@@ -119,19 +120,19 @@ class Hamming:
 
 @dataclass(frozen=True)
 class Entity:
-    """Wrong positions of a tag sequence, where not to find an entity costs more than other mistakes.
+    """Wrong positions of a tag sequence; a missed entity costs more than other mistakes.
 
-    Entities are rare, so that a model which counts mistakes learns to say "O" in doubt: precise, but with a
-    low recall. A larger ``miss`` raises the recall at the cost of precision; validation tells which is best.
-
+    Entities are rare. A model that only counts mistakes therefore learns to predict "O" in doubt:
+    it is precise, but its recall is low. A larger ``miss`` raises the recall and lowers the
+    precision; use validation data to choose it.
     Parameters
     ----------
     miss : float
-        Cost of "O" where the true tag is one of an entity; a wrong tag of an entity costs 1.
+        Cost of predicting "O" for a tag of an entity; another wrong tag costs 1.
     alarm : float
-        Cost of a tag of an entity where the true one is "O".
+        Cost of predicting a tag of an entity if the true tag is "O".
     outside : str
-        The tag of what is in no entity.
+        The tag of positions outside all entities.
     mean : bool
         Divide by the length of the sequence.
     """
@@ -146,7 +147,7 @@ class Entity:
         FINITE.check("Entity: alarm", self.alarm)
 
     def costs(self, classes: np.ndarray) -> np.ndarray:
-        """The matrix [true, predicted] over these labels."""
+        """Return the matrix [true, predicted] over these labels."""
         outside = np.array([label == self.outside for label in classes.tolist()], dtype=bool)
         if not outside.any():
             raise ValueError(
@@ -159,21 +160,21 @@ class Entity:
 
 
 class SampleLoss:
-    """A loss of the predictions of a whole sample: it is not a sum over examples."""
+    """A loss of the predictions for a whole sample: it is not a sum over examples."""
 
 
 class TableLoss(SampleLoss):
-    """A loss that depends on the numbers of hits and of false alarms only.
+    """A loss that depends only on the numbers of hits and false alarms.
 
-    Ensures: ``delta`` is concave in the number of false alarms, which the oracle relies on.
+    Ensures: ``delta`` is concave in the number of false alarms; the oracle relies on this.
     """
 
     def delta(self, hits: np.ndarray, alarms: np.ndarray, positives: int, n: int) -> np.ndarray:
-        """The loss of every pair of hits and false alarms."""
+        """Return the loss for every pair of hits and false alarms."""
         raise NotImplementedError
 
     def predicted(self, n: int) -> int | None:
-        """How many positives a prediction must have; None: any number."""
+        """Return the number of positives that a prediction must have; None: any number."""
         return None
 
 
@@ -196,13 +197,14 @@ class F1(TableLoss):
 
     def delta(self, hits: np.ndarray, alarms: np.ndarray, positives: int, n: int) -> np.ndarray:
         square = float(self.beta) ** 2
-        # The numerator has misses and alarms, not a difference of nearly equal numbers.
+        # The numerator adds misses and alarms, because a difference of nearly equal numbers would
+        # lose digits.
         return (square * (positives - hits) + alarms) / (hits + alarms + square * positives)
 
 
 @dataclass(frozen=True)
 class TopLoss(TableLoss):
-    """A loss of the k best-ranked examples: k a count (int), or a share of the sample (float in (0, 1])."""
+    """A loss of the k best-ranked examples: k is a count (int) or a share of the sample (float in (0, 1])."""
 
     k: int | float
 
@@ -267,12 +269,12 @@ SAMPLE_LOSSES: dict[str, type[SampleLoss]] = {
 
 
 def sample_loss_state(loss: SampleLoss) -> dict[str, Any]:
-    """A loss as plain values, for a model file."""
+    """Return a loss as plain values, for a model file."""
     return {"kind": type(loss).__name__, **asdict(loss)}  # type: ignore[call-overload]
 
 
 def saved_sample_loss(state: dict[str, Any]) -> SampleLoss:
-    """The loss that ``sample_loss_state`` wrote."""
+    """Return the loss that ``sample_loss_state`` wrote."""
     options = {name: value for name, value in state.items() if name != "kind"}
     if not all(is_number(value) and abs(value) < 2**53 for value in options.values()):
         raise ValueError(f"the options of the loss must be numbers, got {options}")
@@ -280,7 +282,7 @@ def saved_sample_loss(state: dict[str, Any]) -> SampleLoss:
 
 
 def binary_loss(loss: Any) -> ZeroOne | Costs | SampleLoss:
-    """The loss of a model with two classes from what the user gave."""
+    """Return the loss of a model with two classes, given the user's parameter."""
     named: dict[str, ZeroOne | SampleLoss] = {
         "zero-one": ZeroOne(),
         "error-rate": ErrorRate(),
@@ -299,7 +301,7 @@ def binary_loss(loss: Any) -> ZeroOne | Costs | SampleLoss:
 
 
 def label_loss(loss: Any) -> Hamming | LabelF1:
-    """The loss of a model of sets of labels from what the user gave."""
+    """Return the loss of a model with sets of labels, given the user's parameter."""
     named = {"micro-f1": MicroF1(), "macro-f1": MacroF1()}
     if isinstance(loss, LabelF1):
         return loss
@@ -314,7 +316,7 @@ def label_loss(loss: Any) -> Hamming | LabelF1:
 
 
 def flat_loss(loss: Any) -> ZeroOne | Costs:
-    """The loss of a flat model from what the user gave."""
+    """Return the loss of a flat model, given the user's parameter."""
     if isinstance(loss, ZeroOne | Costs):
         return loss
     if isinstance(loss, LabelF1) or (isinstance(loss, str) and loss in ("micro-f1", "macro-f1")):
@@ -333,7 +335,7 @@ def flat_loss(loss: Any) -> ZeroOne | Costs:
 
 
 def sequence_costs(loss: Any, classes: np.ndarray) -> tuple[Hamming, np.ndarray]:
-    """The loss of a sequence model, and its costs of these classes."""
+    """Return the loss of a sequence model, and its costs for these classes."""
     made = sequence_loss(loss)
     return made, mistake_costs(made.costs, classes)
 
@@ -346,7 +348,7 @@ SEQUENCE_LOSSES = {
 
 
 def sequence_loss(loss: Any) -> Hamming:
-    """The loss of a sequence model from what the user gave."""
+    """Return the loss of a sequence model, given the user's parameter."""
     if isinstance(loss, Hamming):
         return loss
     if isinstance(loss, Entity):

@@ -1,7 +1,7 @@
-"""How estimators and models look in a notebook: scikit-learn's diagram, with the models inside, and links.
+"""Display of estimators in a notebook: scikit-learn's diagram, with inner models and links.
 
-``MAXMARGIN_DOCS`` in the environment is the address of the site that the links lead to, such as
-``file:///home/me/maxmargin/build/site/html``; without it there are no links.
+The links lead to the site whose address is in the environment variable ``MAXMARGIN_DOCS``, such as
+``file:///home/me/maxmargin/build/site/html``. If it is not set, there are no links.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Any
 from maxmargin._sklearn import BaseEstimator
 
 ADDRESS = "MAXMARGIN_DOCS"
-# Folders whose names are public ones of their own; the rest are the package's.
+# Folders that are public names; classes elsewhere are documented as names of the package.
 PUBLIC_FOLDERS = ("models",)
 
 
 class Shown(BaseEstimator):
-    """What has parameters, and a place in diagrams."""
+    """Base of classes with parameters and a diagram."""
 
     _doc_link_module = "maxmargin"
 
     def _get_doc_link(self) -> str:
-        """The page of its class on the site; empty for a class that is not of this library."""
+        """Return the address of the page of the class, or "" if the class is not from this library."""
         address, path = os.environ.get(ADDRESS, ""), type(self).__module__.split(".")
         if not address or path[0] != self._doc_link_module:
             return ""
@@ -30,7 +30,7 @@ class Shown(BaseEstimator):
         return f"{address.rstrip('/')}/api/{home}.{type(self).__name__}.html"
 
     def _sk_visual_block_(self) -> Any:
-        """A block, with the models that it is made of inside."""
+        """Return a block that contains the blocks of inner models."""
         try:
             from sklearn.utils._repr_html.estimator import _VisualBlock
         except ImportError:  # before 1.7

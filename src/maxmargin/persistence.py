@@ -1,4 +1,4 @@
-"""Save and load fitted estimators: what goes into a model file, and how it comes back."""
+"""Save and load fitted estimators: the contents of a model file, and how to restore them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ from maxmargin.problem import Certificate
 from maxmargin.problem.regularizer import check_bound, check_prior
 from maxmargin.solvers import SOLVERS
 
-# The models that an estimator can have; a structural one takes all without hidden parts.
+# The models that each estimator can have. StructuralSVM and CRF take all models without hidden
+# parts.
 OWN: dict[Any, Any] = {
     StructuralSVM: object,
     LatentSVM: Latent,
@@ -54,7 +55,8 @@ OWN: dict[Any, Any] = {
     MulticlassLogistic: (Multiclass, Binary),
 }
 ESTIMATORS = {kind.__name__: kind for kind in OWN}
-# Parameters that a header holds: the others are those of the model, and what else has a place of its own.
+# Parameters that are not in the header: parameters of the model, and values that are stored
+# elsewhere.
 APART = ("model", "loss", "epsilon", "solver", "prior", "nonnegative")
 SAVED = {f.name for kind in ESTIMATORS.values() for f in dataclasses.fields(kind)} - {*APART}  # type: ignore
 HEADER_TYPES = (str, int, float, bool, type(None))
@@ -71,17 +73,18 @@ HEADER = (
 )
 HISTORY, MOST_STEPS = "history", 100
 REGULARIZERS = ("prior.mean", "prior.scale", "nonnegative")
-# What decoding a value can raise that nobody foresaw: the file is at fault, and the cause is kept.
+# Errors that decoding a damaged file can raise without a check. The file is to blame; the cause is
+# kept.
 UNFORESEEN = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a parameter can be written as text: a model file holds no objects."""
+    """Return whether a parameter is plain text or a number: a model file holds no objects."""
     return isinstance(value, (*HEADER_TYPES, np.generic))
 
 
 def save(svm: Any, path: Any, dtype: str = "float64") -> None:
-    """Write a fitted estimator with a built-in model; its weights in double or single precision."""
+    """Write a fitted estimator with a built-in model to a file; `dtype` is the type of the weights."""
     check_is_fitted(svm, "coef_")
     among(*TYPES).check("save: dtype", dtype)
     model = svm.model_
@@ -113,7 +116,10 @@ def save(svm: Any, path: Any, dtype: str = "float64") -> None:
 
 
 def history_of(svm: Any) -> tuple[list[str], dict[str, np.ndarray]]:
-    """How training went: names of columns, and a row for each with some of the steps and the last."""
+    """Return the names of the columns of the history, and a table with a row for each.
+
+    The table has at most MOST_STEPS steps, the last one included.
+    """
     history = getattr(svm, HISTORY + "_", None)
     if not history or len(history["passes"]) == 0:
         return [], {}
@@ -123,9 +129,9 @@ def history_of(svm: Any) -> tuple[list[str], dict[str, np.ndarray]]:
 
 
 def solver_state(svm: Any) -> Any:
-    """The name of the solver, or its name and its options.
+    """Return the name of the solver, or its name and its options.
 
-    A solver of one's own is code, which a model file cannot hold: "auto" stands for it.
+    "auto" replaces a solver of the user's own: it is code, which a model file cannot hold.
     """
     if isinstance(svm.solver, str):
         return svm.solver
@@ -138,7 +144,7 @@ def solver_state(svm: Any) -> Any:
 
 
 def solver_of(state: Any) -> Any:
-    """What ``solver_state`` wrote: a name, or a solver with options."""
+    """Return the solver that ``solver_state`` wrote: a name, or a solver with options."""
     if isinstance(state, str):
         return choice({"solver": state}, "solver", ("auto", *SOLVERS))
     kind = SOLVERS[choice(entries_of(state, "solver"), "name", tuple(SOLVERS))]
@@ -149,7 +155,7 @@ def solver_of(state: Any) -> Any:
 
 
 def regularizer_arrays(svm: Any) -> dict[str, np.ndarray]:
-    """The arrays of ``prior`` and ``nonnegative``, where they are given."""
+    """Return the arrays of ``prior`` and ``nonnegative``, if they are given."""
     prior, bound = (getattr(svm, name, None) for name in ("prior", "nonnegative"))
     arrays = {} if bound is None else {"nonnegative": np.asarray(bound)}
     if prior is not None:
@@ -159,14 +165,15 @@ def regularizer_arrays(svm: Any) -> dict[str, np.ndarray]:
 
 
 def regularizer_params(arrays: dict[str, np.ndarray], d: int) -> dict[str, Any]:
-    """The parameters that ``regularizer_arrays`` wrote, for d weights."""
+    """Return the parameters that ``regularizer_arrays`` wrote, for d weights."""
     params: dict[str, Any] = {}
     if "prior.mean" in arrays or "prior.scale" in arrays:
-        # A file has no arrays without dimensions: a single number comes back as one.
+        # A file cannot store arrays without dimensions, so a single number comes back as an array
+        # of length 1.
         parts = [field_of(arrays, f"prior.{name}") for name in ("mean", "scale")]
         mean, scale = (float(a[0]) if a.shape == (1,) else a for a in parts)
         params["prior"] = (mean, scale)
-        if np.ndim(scale) == 2:  # whose factor takes long: it is looked at when it is used
+        if np.ndim(scale) == 2:  # computing its factor takes long, so this happens on first use
             table(arrays, "prior.scale", np.float64, d, d)
             scale = 1.0
         check_prior((mean, scale), d)
@@ -177,7 +184,10 @@ def regularizer_params(arrays: dict[str, np.ndarray], d: int) -> dict[str, Any]:
 
 
 def rebuild(state: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[Any, np.ndarray]:
-    """A fitted model from its plain values and arrays, and its weights; refuses what does not fit."""
+    """Return a fitted model from its plain values and arrays, and its weights.
+
+    Raise FieldError if these do not fit together.
+    """
     w = table(arrays, "w", np.float64, -1)
     given = flag(state, "classes_given")
     model = MODELS[choice(state, "kind", tuple(MODELS))].from_state(state, arrays)
@@ -192,7 +202,7 @@ def rebuild(state: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[Any, 
 
 
 def check_plain(values: dict[str, Any]) -> None:
-    """Refuse parameters that are neither texts nor numbers of a usual size."""
+    """Raise FieldError for parameters that are neither text nor numbers of usual size."""
     for name, value in values.items():
         large = isinstance(value, int) and not is_whole_in(int(value), -(2**63), 2**64 - 1)
         if not isinstance(value, HEADER_TYPES) or large or value != value:
@@ -200,7 +210,7 @@ def check_plain(values: dict[str, Any]) -> None:
 
 
 def certificate_of(fields: dict[str, Any]) -> Certificate:
-    """The bounds in a file; they may be infinite, or NaN where nothing was asked for."""
+    """Return the certificate in a file; bounds may be infinite, and tol is NaN if none was asked for."""
     texts = {"status"}
     flags = {field.name for field in dataclasses.fields(Certificate) if field.type == "bool"}
     for name, value in fields.items():
@@ -214,7 +224,7 @@ def certificate_of(fields: dict[str, Any]) -> Certificate:
 
 
 def saved_estimator(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
-    """The fitted estimator of a header and arrays; refuses what no ``save`` could have written."""
+    """Return the estimator of a header and arrays; raise an error if ``save`` cannot have made them."""
     check_names(header, HEADER, "the header")
     arrays = unfold(header, arrays)
     kind: Any = ESTIMATORS[choice(header, "estimator", tuple(ESTIMATORS))]
@@ -248,10 +258,10 @@ def saved_estimator(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> An
 
 
 def load(path: Any) -> Any:
-    """Read a fitted estimator from a file written by ``save``; predictions are the same to the bit.
+    """Read a fitted estimator from a file written by ``save``; predictions are identical to the bit.
 
-    The multipliers are not in a model file: ``certify`` and ``warm_start`` need a fresh fit. Every file that
-    is not a model file, whoever wrote it, raises ``ModelFileError``.
+    A model file does not contain multipliers, so ``certify`` and ``warm_start`` need a new fit. For
+    any file that is not a valid model file, ``ModelFileError`` is raised.
     """
     header, arrays = read(path)
     try:

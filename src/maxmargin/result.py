@@ -1,4 +1,4 @@
-"""What training gives back, and what it keeps on the way: history, result, snapshots."""
+"""The results of training: history, final result, and the snapshots for checkpoints."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ COLUMNS = ("seconds", "passes", "oracle_calls", "primal", "dual", "gap", "estima
 
 @dataclass
 class History:
-    """Columns of equal length, an entry per step.
+    """Columns of equal length, with one entry per step.
 
-    ``primal`` is the least that an exact pass has proven so far and ``gap`` what it leaves open (infinite
-    until the first exact pass); ``estimate`` is the gap as the solver saw it while w moved.
+    ``primal`` is the smallest that exact passes have proven so far, and ``gap`` is the gap to it
+    (infinite until the first exact pass). ``estimate`` is the gap as the solver saw it while w
+    moved.
     """
 
     columns: ClassVar[tuple[str, ...]] = COLUMNS
@@ -26,7 +27,7 @@ class History:
     rows: list[dict[str, float]] = field(default_factory=list, kw_only=True)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The columns as arrays."""
+        """Return the columns as arrays."""
         return {name: np.array([row[name] for row in self.rows], float) for name in self.columns}
 
 
@@ -34,8 +35,9 @@ class History:
 class Result:
     """A trained solution.
 
-    ``resumable``: the same solver can go on from ``support``. ``advice``: what to do where training did not
-    converge. ``dropped_warm``: the warm start was worse than a cold one, and training began again without it.
+    ``resumable``: whether the same solver can continue from ``support``. ``advice``: the changes
+    that can help if training did not converge. ``dropped_warm``: the warm start was worse than a
+    cold one, so training started again without it.
     """
 
     w: np.ndarray
@@ -51,7 +53,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Saved:
-    """What a later run needs to go on: a snapshot, with the best weights known, and what was spent."""
+    """The data that a later run needs to resume: a snapshot with the best weights, and the costs so far."""
 
     snapshot: Snapshot
     oracle_calls: int
@@ -59,10 +61,10 @@ class Saved:
 
 
 class Keeper(Protocol):
-    """Keeps the snapshots of a run, and has the one to begin with: ``maxmargin.checkpoint``."""
+    """A store of the snapshots of a run; it has the one to start from: ``maxmargin.checkpoint``."""
 
-    every: float  # seconds between two
+    every: float  # seconds between two snapshots
     found: Saved | None
 
     def save(self, saved: Saved) -> None:
-        """Keep a snapshot in place of the last one."""
+        """Replace the last snapshot by this one."""

@@ -1,6 +1,6 @@
-"""The training loop: start; until the certificate is good enough or a budget ends: step, certify, notify.
+"""The training loop: step, certify and notify until the gap is small enough or a budget ends.
 
-A run is what is known on the way: counters, bounds, the best point, the history.
+A ``Run`` has the state of the loop: counters, bounds, the best point and the history.
 """
 
 from __future__ import annotations
@@ -23,27 +23,31 @@ from maxmargin.runtime.deadline import TimeUp, deadline
 from maxmargin.solvers import Snapshot, Solver, StepReport
 from maxmargin.solvers.free import fitted_to
 
-# An exact pass costs as much as a step: it is made once the running estimate is this close to tol.
-# That of a search proves what steps leave open, and takes as long as many of them.
+# An exact pass costs as much as a step, so it waits until the running estimate is below this factor
+# times tol. If the argmax is a search, the pass also closes the bounds that steps left open, and
+# takes as long as many steps.
 HOPEFUL, HOPEFUL_OF_SEARCH = 1.4, 1.3
-CERTAIN = 0.01  # of tol: below, an exact pass is always worth its cost
-POLISH_PASSES = 300  # at most, once tol is reached
-WISHED_PASSES = 20  # passes, or as many as that took, for what is wished and not asked
-LARGEST_OBJECTIVE = 1e300  # in place of an objective that is not finite
-# Steps without an exact pass, after which one is made whatever was learnt before; and of a warm start, after
-# which it must be better than a cold start was before its first.
+CERTAIN = 0.01  # fraction of tol: an estimate below it always justifies an exact pass
+POLISH_PASSES = 300  # most further passes once tol is reached
+# Further passes to reach a goal below tol; or as many as were made so far, if more.
+WISHED_PASSES = 20
+LARGEST_OBJECTIVE = 1e300  # replaces an objective that is not finite
+# After this many steps without an exact pass one is made, whatever earlier passes have shown. A
+# warm start must beat the starting point of a cold start after this many steps.
 PATIENCE = 10
-LONG_PATIENCE = 30  # the same while the estimate is above the aim
-# Times what is enough: an estimate below this is worth an exact pass from time to time.
+LONG_PATIENCE = 30  # the same if the estimate is still above the aim
+# Factor on the target: an estimate below it justifies an exact pass after LONG_PATIENCE steps.
 NEARBY = 30.0
-MARKED = 4  # steps that seem to be within tol, after which an exact pass looks whether they are
-UNPROVEN = 0.5  # of what is enough: where ceilings leave more open, no training closes the gap
-LEEWAY = 0.1  # of an aim: what the search of an exact pass may leave open, on average
-BEFORE = StepReport(0, math.inf, -math.inf, 0)  # the first step
-NEWS = 0.1  # of an aim: smaller changes of it are not passed to the solver
+MARKED = 4  # steps with an estimate within tol after which an exact pass checks it
+# Fraction of the goal: if ceilings leave more unproven, training cannot close the gap.
+UNPROVEN = 0.5
+LEEWAY = 0.1  # fraction of the aim that the search of an exact pass may leave open, on average
+# Stands for the last report before the first step.
+BEFORE = StepReport(0, math.inf, -math.inf, 0)
+NEWS = 0.1  # the solver is told of a new aim only if it changes by more than this fraction
 
 
-@np.errstate(over="ignore", invalid="ignore")  # what overflows ends training, with a status
+@np.errstate(over="ignore", invalid="ignore")  # an overflow ends training, with a status
 def train(
     problem: Problem,
     solver: Solver,
@@ -63,18 +67,19 @@ def train(
     Parameters
     ----------
     tol : float or "auto"
-        Wanted gap: a number in units of the task loss, or a hundredth of the primal.
+        Target gap: a number in units of the task loss, or "auto" for a hundredth of the primal.
     max_passes, max_seconds : float
-        Budgets; a pass is as many oracle calls as there are blocks, exact passes included. The time limit
-        ends a step in the middle, early enough for the exact pass of the certificate. Only a first exact
-        pass that takes longer than expected goes on beyond the limit.
+        Budgets. A pass is as many oracle calls as there are blocks; exact passes count too. The
+        time limit interrupts a step early enough to leave time for the final exact pass. Only a
+        first exact pass that takes longer than expected can exceed the limit.
     certify_every : int or None
-        Steps between two exact passes; None: one is made only when it has a chance to end training.
+        Make an exact pass after this many steps; None: only if it has a chance to end training.
     polish : float or None
-        Go on below tol to this gap, for at most 300 passes and within the budgets; tol alone decides
-        on convergence.
+        Go on below tol to this gap, for at most 300 passes and within the budgets. Only tol decides
+        whether training has converged.
     keeper : Keeper or None
-        Keeps snapshots, and may have one to begin with; budgets then count what was spent before it.
+        Saves snapshots, and may provide one to start from. Budgets then include the cost before
+        that snapshot.
     """
     if not isinstance(solver, Solver):
         raise TypeError(f"solver must be an instance of solvers.Solver, got {solver!r}")
@@ -97,7 +102,7 @@ def train(
         state = run.start(rng, warm)
         warm = warm if run.begun is None else run.begun.support
         if warm is not None and (problem.open_stream is not None or problem.feasible(warm)):
-            run.look_first(state)  # for other masses it is never at its goal
+            run.look_first(state)  # a start with other masses is never at its goal
         while True:
             if run.astray():
                 state = run.start_cold(rng)
@@ -115,7 +120,7 @@ def train(
 
 
 def ended(run: Run, state: Any, callbacks: Sequence[Callback]) -> Result:
-    """What is known where training ended: the last certificate, snapshot and words of callbacks."""
+    """Finish a run: make the last certificate and snapshot, call the callbacks, return the result."""
     problem = run.problem
     if not run.chosen.verify:
         run.estimate(state)
@@ -142,42 +147,42 @@ def ended(run: Run, state: Any, callbacks: Sequence[Callback]) -> Result:
 
 @dataclass
 class Run:
-    """Counters, the best certified point, history; a step at a time."""
+    """The state of a training run: counters, the best certified point and the history."""
 
     problem: Problem
     chosen: Solver
     best: Best
     budget: Budget
-    hope: float = HOPEFUL  # an estimate of this many times the aim is worth an exact pass
+    hope: float = HOPEFUL  # an estimate below this factor times the aim justifies an exact pass
     steps: int = 0
-    certified: int = -1  # the step after which the last exact pass was made
+    certified: int = -1  # number of the step before the last exact pass
     history: History = field(default_factory=History)
-    within: int = 0  # steps whose estimate was small enough
-    last: StepReport = BEFORE  # in the history
+    within: int = 0  # number of steps with a small enough estimate
+    last: StepReport = BEFORE  # the last report in the history
     status: Status | None = None
     proven: bool = True
     keeper: Keeper | None = None
-    saved: float = 0.0  # seconds, at the last snapshot
-    warm: bool = False  # whether it began at given multipliers
+    saved: float = 0.0  # time of the last snapshot, in seconds
+    warm: bool = False  # whether the run began at given multipliers
     dropped_warm: bool = False
 
     def __post_init__(self) -> None:
         free = self.problem.regularizer.free is not None
         self.solver: Solver = fitted_to(self.problem, self.chosen) if free else self.chosen
         found = None if self.keeper is None else self.keeper.found
-        # What the run goes on from.
+        # The snapshot to resume from, if any.
         self.begun: Snapshot | None = None if found is None else found.snapshot
         if found is not None:
             self.budget.oracle_calls += found.oracle_calls
             self.budget.earlier_seconds = found.seconds
         self.saved = self.budget.earlier_seconds
-        self.enough: float = math.inf  # as it seems
-        self.aim: float = math.inf  # what the solver was given
+        self.enough: float = math.inf  # estimate of the tolerance
+        self.aim: float = math.inf  # the target that the solver has
         self.retarget(None, BEFORE)
         self.hope = HOPEFUL if self.problem.exact else HOPEFUL_OF_SEARCH
 
     def retarget(self, state: Any, report: StepReport) -> None:
-        """Tell the solver what is asked for, as far as the objective is known: as the step saw the primal."""
+        """Update the solver's target, as a step has shown more about the objective."""
         self.enough, aim = self.best.expect(report.dual, report.estimate)
         if state is None:
             self.aim = aim
@@ -186,7 +191,7 @@ class Run:
             self.aim = aim
 
     def certify(self, state: Any, report: StepReport | None, at: Snapshot | None = None) -> None:
-        """One exact pass; the best w and the best multipliers are kept, each for its own bound."""
+        """Make an exact pass, and keep the best w and the best multipliers, each by its own bound."""
         w, support = self.solver.solution(self.problem, state)
         w = w if at is None else at.w
         given = None if report is None or not self.problem.exact else report.slacks
@@ -199,7 +204,7 @@ class Run:
         if bounds.overflowed or (math.isinf(bounds.primal) and not self.problem.summed):
             self.status = Status.NUMERICAL
         if best.wants_zero and self.status is None and self.problem.open_stream is None:
-            # Infinite for a sum over too many outputs: then it says nothing.
+            # It is infinite for a sum over too many outputs, and then has no influence.
             best.know_zero(min(self.budget.at_zero(), LARGEST_OBJECTIVE))
         if best.gap <= best.tol and self.budget.polish_until == math.inf:
             more = (
@@ -207,18 +212,18 @@ class Run:
             )
             self.budget.polish_until = self.budget.passes + more
         if best.computed_gap > best.goal:
-            del w  # the solver may make vectors as long
+            del w  # free its memory: the solver may need vectors of this length
             best.go_on()
             self.solver.learn(self.problem, state, bounds.slacks)
             if report is not None:
-                # The estimate was too hopeful by this factor: wait until it says enough.
+                # The estimate was too low by this factor, so wait until it is lower.
                 hope = (
                     report.estimate * max(0.5, best.goal / max(best.last_gap, best.goal)) / self.aim
                 )
                 self.hope = max(min(self.hope, hope), CERTAIN)
 
     def take(self, w: np.ndarray | None) -> None:
-        """Return these weights, which a callback has kept: they have a primal of their own."""
+        """Return these weights, chosen by a callback, to the user; certify their primal."""
         if w is None or not all_finite(w) or self.best.support is None:
             return
         self.best.return_instead(w, self.problem.certify(w, self.best.support))
@@ -228,16 +233,18 @@ class Run:
         self.history.rows[-1] |= self.known()
 
     def start(self, rng: np.random.Generator, warm: Support | None) -> Any:
-        """The solver's state: from a snapshot, from multipliers, or from nothing."""
+        """Open the solver's state from a snapshot, from multipliers, or from scratch."""
         if self.begun is None:
             self.warm = warm is not None
             return self.solver.start(self.problem, self.aim, rng, warm)
         return self.solver.resume(self.problem, self.aim, rng, self.begun)
 
     def astray(self) -> bool:
-        """Whether a warm start leads nowhere: numbers overflow, or both bounds are worse than a cold start's.
+        """Return whether to drop a warm start.
 
-        That one has all multipliers on the true outputs, whose dual is 0, and w = 0 or the mean of a prior.
+        That is so if numbers overflow, or if both bounds are worse than those of a cold start. A
+        cold start has all multipliers on the true outputs, so its dual is 0, and w = 0 or the mean
+        of a prior.
         """
         if not self.warm or self.status is Status.NUMERICAL:
             return self.warm
@@ -248,7 +255,7 @@ class Run:
         return not dual + self.last.estimate * problem.total <= self.budget.at_zero()
 
     def start_cold(self, rng: np.random.Generator) -> Any:
-        """Begin again from nothing; finite bounds that were proven before are kept."""
+        """Start again without the warm start; keep finite bounds that were already proven."""
         self.warm, self.dropped_warm, self.status = False, True, None
         if not math.isfinite(self.best.gap):
             self.best = Best(self.problem, self.best.tolerance, self.best.polish)
@@ -256,7 +263,7 @@ class Run:
         return self.solver.start(self.problem, self.aim, rng)
 
     def save(self, state: Any, due: bool = True) -> None:
-        """Hand a snapshot to the keeper; where it is not `due` anyway, once enough time has passed."""
+        """Pass a snapshot to the keeper, if `due` or if enough time has passed since the last one."""
         if self.keeper is None or not (
             due or self.budget.seconds - self.saved >= self.keeper.every
         ):
@@ -267,19 +274,19 @@ class Run:
         self.saved = self.budget.seconds
 
     def settle(self, goal: float) -> None:
-        """The certified gap may be small enough; or all that the argmax finds is, and more would not help."""
+        """Set the status if the certified gap is small enough, or if further steps cannot prove more."""
         best = self.best
         if best.computed_gap <= goal and self.problem.bounded:
             self.status = Status.SOLVED if best.gap <= best.tol else Status.ROUNDING
         elif self.problem.summed or self.status is Status.NUMERICAL:
-            return  # what was seen says nothing of the rest of a sum, or of what overflowed
+            return  # sums have unseen terms, and overflowed numbers bound nothing
         elif best.seen_gap <= goal:
             unproven = best.computed_gap - best.seen_gap
             if not self.problem.bounded or unproven > UNPROVEN * goal:
                 self.status = Status.INEXACT
 
     def look_at_rounding(self) -> None:
-        """Say so if rounding hides more of the gap than passes could gain, or if its bound overflowed."""
+        """Set the status if rounding makes most of the gap, or if its bound overflowed."""
         gap, computed = self.best.gap, self.best.computed_gap
         if computed < gap == math.inf:
             self.status = Status.NUMERICAL
@@ -287,11 +294,11 @@ class Run:
             self.status = Status.ROUNDING
 
     def known(self) -> dict[str, Any]:
-        """What every row of the history has."""
+        """Return the entries that every row of the history has."""
         return self.budget.so_far() | {"primal": self.best.highest, "gap": self.best.gap}
 
     def record(self, report: StepReport | None = None) -> None:
-        """Add a step to the history; without a report, the certified point."""
+        """Add a step to the history, or the certified point if there is no report."""
         if report is None:
             best = self.best
             report = StepReport(0, best.gap, best.lowest, len(best.support or ()))
@@ -300,7 +307,7 @@ class Run:
         self.history.rows.append(self.known() | seen)
 
     def progress(self, state: Any = None) -> Progress:
-        """The last step, for callbacks; with the weights that a state gives."""
+        """Return the last step for callbacks, with access to the weights of a state."""
         shown = state is not None and self.problem.open_stream is None
         return Progress(
             **self.known(),
@@ -317,34 +324,35 @@ class Run:
         )
 
     def advance(self, state: Any, callbacks: Sequence[Callback], certify_every: int | None) -> None:
-        """One step, an exact pass where it is due, and the decision to go on."""
+        """Make a step, an exact pass if one is due, and the decision whether to go on."""
         if self.problem.files is not None:
             self.problem.files.check()
-        if hasattr(state, "passes_left"):  # its steps may be of several passes
+        if hasattr(state, "passes_left"):  # one of its steps may make several passes
             state.passes_left = (
                 min(self.budget.max_passes, self.budget.polish_until) - self.budget.passes
             )
         with deadline(self.budget.seconds_left), self.budget.timed("step"):
             report = self.solver.step(self.problem, state)
         if report.ended and report.oracle_calls == 0 and self.certified == self.steps:
-            self.status = report.ended  # nothing has moved since the last exact pass
+            self.status = report.ended  # no change since the last exact pass
             return
         self.budget.oracle_calls += report.oracle_calls
         self.steps += 1
         self.retarget(state, report)
         asked = certify_every is not None and self.steps % certify_every == 0
-        # On the way from tol to the polished solution an exact pass tells that tol is reached; not at once,
-        # where the way is short.
+        # If the goal is below tol, an exact pass shows that tol is reached. It waits for MARKED
+        # steps, because the goal may follow soon.
         enough, gap = self.enough, self.best.gap
         self.within += report.estimate <= enough
         passed = self.aim < enough < gap and self.within >= MARKED
         free = report.slacks is not None and report.estimate <= self.aim
-        # A solver that is satisfied everywhere makes no more moves: its estimate never falls to a low
-        # threshold. Where losses hang on few examples the estimate stays far above the gap.
+        # Make exact passes from time to time even if the estimate stays high. A solver that is
+        # satisfied everywhere makes no more moves, so its estimate stays above a low threshold. If
+        # losses depend on few examples, the estimate stays far above the gap.
         near = report.estimate <= NEARBY * (enough if gap > enough else self.aim)
         waited = self.steps - self.certified
         late = waited >= (PATIENCE if report.estimate <= self.aim else LONG_PATIENCE) and near
-        # A step whose numbers are not finite is looked at: what it left may have overflowed.
+        # After a step whose numbers are not finite, an exact pass shows whether w has overflowed.
         lost = not math.isfinite(report.dual) or math.isnan(report.estimate)
         due = free or report.estimate <= self.hope * self.aim or asked or passed or late or lost
         if due and self.chosen.verify:
@@ -357,25 +365,26 @@ class Run:
             self.status = report.ended or (Status.STOPPED if any(stop) else self.budget.spent())
 
     def look_first(self, state: Any) -> None:
-        """A warm start may be at its goal before the first step."""
+        """Certify a warm start before the first step: it may already be at its goal."""
         self.certify(state, None, self.begun)
         self.record()
         self.settle(self.best.goal)
 
     def conclude(self, state: Any) -> None:
-        """A truthful certificate for where training ended, which may be better than was known.
+        """Certify the final point, which may be better than the best point so far.
 
-        If a point has one already and the time is up, the time limit ends this exact pass as well.
+        If there is a certified point and the time is up, the time limit interrupts this exact pass
+        as well.
         """
         late = self.status is Status.TIME_LIMIT and self.best.kept is not None
         with suppress(TimeUp), deadline(self.budget.rest if late else math.inf):
             self.certify(state, None)
-        if not self.history.rows:  # interrupted in the first step
+        if not self.history.rows:  # interrupted during the first step
             self.record()
         self.history.rows[-1] |= self.known()
 
     def estimate(self, state: Any) -> None:
-        """The dual of where training ended, and the gap as the solver saw it: no exact pass, no proof."""
+        """Record the final dual and the solver's estimate of the gap, without an exact pass or a proof."""
         w, support = self.solver.solution(self.problem, state)
         dual = self.problem.dual_objective(support)
         primal = dual + self.last.estimate * self.problem.total
@@ -385,7 +394,7 @@ class Run:
         self.best.guess(w, support, dual, primal)
 
     def finish(self, reduced_gap: float | None) -> Result:
-        """The certificate of the best point."""
+        """Return the result, with the certificate of the best point."""
         best = self.best
         if best.kept is None or best.support is None:
             raise ValueError(

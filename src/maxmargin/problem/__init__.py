@@ -1,4 +1,4 @@
-"""What is minimised: a model on data, a formulation, a regulariser and C."""
+"""The problem to minimise: a model on data, a formulation, a regulariser and C."""
 
 from maxmargin.formulation import Formulation
 from maxmargin.problem.certificate import (

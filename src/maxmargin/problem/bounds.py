@@ -1,4 +1,4 @@
-"""What one exact pass has found of the optimum."""
+"""Bounds on the optimum from one exact pass."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Bounds:
-    """What one exact pass found; ``seen`` is the primal at the slacks found, below or at ``primal``.
+    """Bounds from one exact pass.
 
-    ``primal``, ``dual`` and ``seen`` are as computed: the first may be too small by ``above``, the second too
-    large by ``below``, by rounding.
+    ``primal``, ``dual`` and ``seen`` are as computed. ``seen`` is the primal at the slacks that
+    were found; it is at most ``primal``, which uses ceilings. Through rounding, ``primal`` may be
+    too small by ``above``, and ``dual`` too large by ``below``.
 
-    ``slacks``, and ``ceilings``, what these cannot exceed: of the first part, which is all where the examples
-    are in memory. A value that overflowed bounds nothing: NaN becomes an infinite bound. ``overflowed``: w or
-    the multipliers, or what they give, is not finite in double precision.
+    ``slacks`` and their upper bounds ``ceilings`` cover the first part of the data; data in memory
+    are one part. A value that overflowed bounds nothing: NaN becomes an infinite bound.
+    ``overflowed`` is True if ``seen`` or ``dual`` is not finite in double precision.
     """
 
     primal: float

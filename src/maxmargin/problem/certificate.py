@@ -1,28 +1,30 @@
-"""Certificate: how far from the optimum a solution can be, computed by a stranger to the solver.
+"""Certificate: a bound on the distance of a solution from the optimum, independent of the solver.
 
     dual <= P* <= primal,     gap = (primal - dual) / (C sum_i v_i)     in units of the task loss
 
-Primal by one exact pass at w, dual from the multipliers alone (``Problem.certify``); no running sum of a
-solver is used. Both are moved apart by what rounding may have done to them (``problem.rounding``), so that
-they hold for exact arithmetic.
+One exact pass at w gives the primal, and the multipliers alone give the dual (``Problem.certify``).
+The running sums of a solver play no role. Both bounds are moved apart by the largest possible
+rounding error (``problem.rounding``), so that they hold in exact arithmetic.
 
-Which gap is small enough (``Tolerance``): a number in units of the loss, or "auto", a part of the objective.
+``Tolerance`` decides which gap is small enough. It is a number in units of the loss, or "auto", a
+share of the objective.
 
     number     (P(w) - D(a)) / (C sum_i v_i) <= tol
     "auto"     P(w) - D(a) <= RELATIVE P(w)    and    P(w) - D(a) <= PROGRESS (P(0) - D(a))
 
-A number means the same for every C; but where losses are counts it may be far below what a test score can
-show, and where C is large and the data nearly separable P* / (C sum v) itself is below it. What test scores
-lose at a hundredth is measured by ``benchmarks.tolerance``.
+A number means the same for every C. But if losses are counts, it may be far too small to matter for
+a test score. If C is large and the data are nearly separable, P* / (C sum v) itself is below it.
+``benchmarks.tolerance`` measures what test scores lose at a gap of a hundredth.
 
-Where C is small P* is hardly below P(0), and a hundredth of it may be more than all that can be learnt: the
-second condition says that nine tenths of what may lie below P(0) are done. P(0) is known for some examples
-before training; it is computed where P(w) turns out to be near it.
+If C is small, P* is hardly below P(0), and a hundredth of it may be more than training can gain at
+all. The second condition asks that nine tenths of the possible gain below P(0) are reached. P(0) is
+known for some examples before training. It is computed if P(w) turns out to be near it.
 
-Where C is so large that P* / (C sum v) is a thousandth of the loss at w = 0 or less, a hundredth of it may
-take hundreds of passes that change no prediction; where C is so small that P(0) - P* is a ten-thousandth of
-P(0), nothing is learnt. A gap of LEAST_OF_LOSS is enough then. Without that only LEAST_WISHED limits what
-is wished for: training tries to reach it for some time.
+If C is so large that P* / (C sum v) is at most a thousandth of the loss at w = 0, a hundredth of it
+may take hundreds of passes that change no prediction. If C is so small that P(0) - P* is a
+ten-thousandth of P(0), the model learns nothing. In both cases a gap of LEAST_OF_LOSS is enough.
+Training still tries for some time to reach the gap without this floor; only LEAST_WISHED limits
+that goal.
 """
 
 from __future__ import annotations
@@ -47,25 +49,30 @@ from maxmargin.problem.problem import Problem
 AUTO = "auto"
 RELATIVE = 0.01
 PROGRESS = 0.1
-ZERO_NEEDED_ABOVE = 0.5  # of P(0): above it P(0) must be known
-# Of the loss: enough where P* or P(0) - P* is small; single precision gets there.
+ZERO_NEEDED_ABOVE = 0.5  # if the primal is above this share of P(0), P(0) must be computed
+# A gap of this fraction of the loss is enough if P* or P(0) - P* is small. Single precision reaches
+# it.
 LEAST_OF_LOSS = 1e-5
-LEAST_WISHED = 1e-8  # of the loss: not even wished for
+LEAST_WISHED = 1e-8  # fraction of the loss below which training never tries to go
 
 
 @dataclass(frozen=True)
 class Certificate:
     """Bounds on the optimum, whether they are proven, and what they cost.
 
-    ``exact`` is False where the model's argmax may miss the best output and no ceiling is known, or no
-    exact pass was made: the primal is then an estimate and the gap is not proven; with hinge="sum" it is
-    infinite. ``status`` is a sentence on why training ended. ``relaxed``: the bounds are those of the linear
-    relaxation of the argmax, whose optimum is at least that of the problem itself; ``primal`` is an upper
-    bound on both. ``reduced_gap`` is the gap of the problem whose outputs are those that were kept, where
-    hinge="sum" and not all outputs can be tried; else None. Where numbers overflowed nothing is bounded:
-    ``primal`` or ``dual`` is infinite, and so is the gap. ``gap`` and ``tol`` are in units of the loss;
-    ``tol="auto"`` is here the number that it came to. ``rounding`` is the part of ``primal`` - ``dual`` that
-    is there because sums are rounded: what was computed is closer together by so much.
+    ``exact`` is False if the model's argmax may miss the best output and no ceiling is known, or if
+    no exact pass was made. Then the primal is an estimate and the gap is not proven; with
+    hinge="sum" the primal is infinite. ``status`` is a sentence on why training ended.
+
+    ``relaxed`` means that the bounds belong to the linear relaxation of the argmax. Its optimum is
+    at least the optimum of the problem itself, so ``primal`` is an upper bound on both.
+    ``reduced_gap`` is the gap of the problem with the cached outputs alone. It is given if
+    hinge="sum" and not all outputs can be tried, and is None otherwise.
+
+    If numbers overflowed, there is no bound: ``primal`` or ``dual`` is infinite, and so is the gap.
+    ``gap`` and ``tol`` are in units of the loss; for ``tol="auto"``, ``tol`` is the number that
+    resulted. ``rounding`` is the part of ``primal`` - ``dual`` that allows for the rounding of
+    sums: the computed bounds are closer together by this amount.
     """
 
     primal: float
@@ -92,13 +99,13 @@ class Certificate:
 
     @property
     def rounding_gap(self) -> float:
-        """The part of ``gap`` that is there because sums are rounded."""
+        """The part of ``gap`` that allows for the rounding of sums."""
         width = self.primal - self.dual
         return self.gap * min(1.0, self.rounding / width) if 0 < width < math.inf else 0.0
 
     @property
     def relative_gap(self) -> float:
-        """(primal - dual) / primal, a share of the objective; infinite where that is not known."""
+        """(primal - dual) / primal, as a share of the objective; infinite if it is unknown."""
         if not bounded_by(self.primal, self.dual) or self.primal <= 0:
             return 0.0 if self.gap == 0 else math.inf
         return max(0.0, self.primal - self.dual) / self.primal
@@ -116,25 +123,25 @@ class Certificate:
 
 
 def bounded_by(*values: float) -> bool:
-    """Whether these numbers say anything: all of them are finite."""
+    """Return whether all of these numbers are finite, so that they are bounds."""
     return all(map(math.isfinite, values))
 
 
 def all_finite(values: np.ndarray) -> bool:
-    """Whether no number is infinite or NaN, in one pass and without a copy."""
+    """Return whether all values are finite, in one pass and without a copy."""
     return math.isfinite(float(values.max(initial=0.0) - values.min(initial=0.0)))
 
 
 def gap_between(primal: float, dual: float, total: float) -> float:
-    """(primal - dual) / (C sum v); infinite where one of them is not finite.
+    """Return (primal - dual) / (C sum v); infinite if either is not finite.
 
-    Rounding alone can make it negative, by parts in 1e16: then zero.
+    Rounding alone can make the difference negative, by parts in 1e16. Then the gap is zero.
     """
     return loss_units(primal - dual, total)
 
 
 def loss_units(difference: float, total: float) -> float:
-    """A difference of bounds over C sum v; infinite where that is not known."""
+    """Return a difference of bounds divided by C sum v; infinite if it is unknown, zero if negative."""
     if not (math.isfinite(difference) and 0 < total < math.inf):
         return math.inf
     return max(0.0, difference) / total
@@ -157,12 +164,13 @@ class Status(str, Enum):
     ROUNDING = "rounding"
 
     def advice(self, certificate: Certificate, solver: str = "") -> str:
-        """What to do about a gap above tol; ``solver`` is what its solver advises, if anything."""
+        """Return what to do about a gap above tol; ``solver`` is the solver's own advice, if any."""
         if not certificate.exact and self not in WHATEVER_PROVEN:
             return (
                 "the model's argmax is not exact, or no exact pass was made: the gap is not proven"
             )
-        # Of weights without a regulariser only the proximal problems are reduced.
+        # With weights without a regulariser only the proximal subproblems are reduced, so this gap
+        # is unknown.
         unknown = self is Status.REDUCED and certificate.reduced_gap is None
         if self in ADVICE and not unknown:
             return ADVICE[self].format(c=certificate)
@@ -194,47 +202,49 @@ ADVICE = {
     Status.PASSES_MADE: "solvers.Streaming(passes=None) makes passes until tol is reached",
     Status.CACHE_FULL: "the multipliers alone fill the cache: raise cache_bytes, or lower C",
 }
-# What they advise needs no proven gap.
+# The advice for these holds even if the gap is not proven.
 WHATEVER_PROVEN = (Status.REDUCED, Status.UNCHANGED, Status.NUMERICAL, Status.ROUNDING)
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """What is asked of the gap; the rest matters for "auto" alone."""
+    """The gap that training must reach; only ``asked`` and ``total`` matter unless it is "auto"."""
 
     asked: float | str
     total: float  # C sum v
-    loss: float = math.nan  # mean at w = 0, of some examples
-    zero: float = math.inf  # P(0), where it was computed
+    loss: float = math.nan  # mean loss of some examples at w = 0
+    zero: float = math.inf  # P(0), if it was computed
 
     def at(self, primal: float, dual: float, least: float = LEAST_OF_LOSS) -> float:
-        """The gap to be reached, in units of the loss, as far as the optimum is known.
+        """Return the gap to reach, in units of the loss, given these bounds on the optimum.
 
-        ``least``: the part of the loss that is enough, however small P* is.
+        ``least`` is the fraction of the loss that is enough, however small P* is.
         """
         if not isinstance(self.asked, str):
             return self.asked
         share = RELATIVE * min(primal / self.total, self.loss)
         progress = PROGRESS * (self.zero - dual) / self.total
         found = max(min(share, progress), least * self.loss)
-        return found if 0 < found < math.inf else least  # no loss, or one that overflowed
+        return found if 0 < found < math.inf else least  # the loss is zero, unknown or overflowed
 
     def needs_zero(self, primal: float, mean: Any) -> bool:
-        """Whether P(0), or P at the mean of a prior, must be computed: a primal may be near to it."""
+        """Return whether P(0), or P at the mean of a prior, must be computed: the primal may be near it."""
         unknown = self.asked == AUTO and self.zero == math.inf and math.isfinite(primal)
         return unknown and (mean is not None or primal > ZERO_NEEDED_ABOVE * self.loss * self.total)
 
 
 @dataclass
 class Best:
-    """The best point that exact passes have found: weights and multipliers, each for its own bound.
+    """The best weights and the best multipliers of all exact passes, each chosen by its own bound.
 
-    ``primal`` and ``dual`` are as computed. Rounding may add ``above`` to the first and take ``below`` from
-    the second, which gives ``highest`` and ``lowest``. ``gap`` is the gap between these two, and is proven.
-    ``computed_gap`` is what training sees, and ``seen_gap`` is the computed gap as far as a searching argmax
-    found the primal. ``tol`` is the gap to be proven. Training ends at ``goal``, which is tol, or less if it
-    goes on to ``polish``. All are in units of the loss. Best never takes weights or multipliers that are not
-    finite.
+    ``primal`` and ``dual`` are as computed. Rounding may add ``above`` to the first and take
+    ``below`` from the second; this gives ``highest`` and ``lowest``. ``gap`` is the gap between
+    these two, and is proven. Training looks at ``computed_gap``. ``seen_gap`` is the gap to
+    ``seen``, the primal at the outputs that a searching argmax found.
+
+    ``tol`` is the gap to be proven. Training ends at ``goal``: tol, or a smaller value if training
+    goes on to ``polish``. All gaps are in units of the loss. Weights or multipliers that are not
+    finite are never stored.
     """
 
     problem: Problem
@@ -248,29 +258,29 @@ class Best:
     highest: float = math.inf  # primal + above
     lowest: float = -math.inf  # dual - below
     kept: CompactVector | None = None  # the weights
-    ceilings: np.ndarray | None = None  # of the slacks at w
+    ceilings: np.ndarray | None = None  # upper bounds on the slacks at w
     support: Support | None = None
     gap: float = math.inf
     computed_gap: float = math.inf
     seen_gap: float = math.inf
-    last_gap: float = math.inf  # between the two bounds of the last exact pass
+    last_gap: float = math.inf  # gap of the last exact pass alone
     tol: float = math.nan
     goal: float = math.nan
-    wants_zero: bool = False  # P(0) must be known: a primal may be near to it
+    wants_zero: bool = False  # P(0) must be computed: the primal may be near it
 
     @property
     def w(self) -> Any:
-        """The weights as an array, or None: each call makes one if they are sparse."""
+        """The weights as an array, or None. Sparse weights are converted at each access."""
         return None if self.kept is None else with_zeros(self.kept)
 
     def go_on(self) -> None:
-        """Keep the weights in the fewer bytes, and no plane, while training goes on."""
+        """Save memory before training goes on: compact the weights and drop the cached plane."""
         self.problem.forget_plane()
         if isinstance(self.kept, np.ndarray):
             self.kept = compact(self.kept)
 
     def aim_at(self, primal: float, dual: float) -> tuple[float, float]:
-        """The gap to be proven with these bounds, and the one at which training ends."""
+        """Return the gap to be proven with these bounds, and the gap at which training ends."""
         asked = self.tolerance.asked
         if not isinstance(asked, str):
             return asked, min(asked, self.polish)
@@ -278,7 +288,7 @@ class Best:
         return self.tolerance.at(primal, dual), wish
 
     def expect(self, dual: float, estimate: float) -> tuple[float, float]:
-        """The same as far as a step saw the objective, with its dual and its estimate of the gap."""
+        """Return the same two gaps for the dual and the estimated gap of a step."""
         if self.problem.total != self.tolerance.total or math.isnan(self.tol):
             self._measure()
         dual = max(dual, self.dual)
@@ -286,10 +296,10 @@ class Best:
         return self.aim_at(min(seen, self.primal), dual)
 
     def take(self, w: np.ndarray, support: Support, bounds: Bounds) -> None:
-        """Keep what an exact pass has bounded better, of weights and multipliers that are finite."""
+        """Record the bounds of an exact pass; take weights or multipliers that are better and finite."""
         self.seen = min(self.seen, bounds.seen)
         self.last_gap = gap_between(bounds.primal, bounds.dual, self.problem.total)
-        # While nothing bounds the primal (hinge="sum" has such points) the last w is as good as any.
+        # While the primal is infinite (some points with hinge="sum"), take the last w.
         better = bounds.primal + bounds.above < self.highest or math.isinf(self.highest)
         if better and all_finite(w):
             self.primal, self.above = bounds.primal, bounds.above
@@ -301,9 +311,10 @@ class Best:
         self._measure()
 
     def fall_back(self) -> Status | None:
-        """Take the point that training begins at; returns the status if no finite weights are known.
+        """Take the starting point of training; return the status if no finite weights are known.
 
-        That point is always finite. It is w = 0 or the mean of a prior, with all mass on the true outputs.
+        The starting point is always finite: w = 0 or the mean of a prior, and all mass on the true
+        outputs.
         """
         lost, problem = self.kept is None, self.problem
         w = np.array(problem.regularizer.law(np.zeros(problem.dimension)))
@@ -315,18 +326,18 @@ class Best:
         return Status.NUMERICAL if lost else None
 
     def know_zero(self, value: float) -> None:
-        """P(0), or P at the mean of a prior."""
+        """Record P(0), or P at the mean of a prior."""
         self.tolerance, self.wants_zero = replace(self.tolerance, zero=value), False
         self._measure()
 
     def return_instead(self, w: np.ndarray, bounds: Bounds) -> None:
-        """These weights are wanted, with a primal of their own."""
+        """Return these weights to the user instead of the best ones, with their own primal."""
         self.kept, self.primal, self.above = w, bounds.primal, bounds.above
         self.ceilings = bounds.ceilings
         self._measure()
 
     def guess(self, w: np.ndarray, support: Support, dual: float, primal: float) -> None:
-        """A point of which no exact pass was made; it is not taken if it is not finite."""
+        """Record a point without an exact pass, unless it is not finite."""
         if not (all_finite(w) and all_finite(support.multipliers)):
             return
         self.kept, self.support, self.dual, self.primal = w, support, dual, primal
@@ -334,7 +345,7 @@ class Best:
         self._measure()
 
     def _measure(self) -> None:
-        total = self.problem.total  # that of a stream is known when it was read
+        total = self.problem.total  # the total of a stream is known only after its first pass
         if total != self.tolerance.total:
             self.tolerance = replace(self.tolerance, total=total)
         self.highest, self.lowest = self.primal + self.above, self.dual - self.below
@@ -346,9 +357,10 @@ class Best:
     def conclude(
         self, status: Status, exact: bool, advice: str, **spent: Any
     ) -> tuple[Certificate, str]:
-        """What is known of the optimum and what it has cost; and what to do where that is not enough.
+        """Return the certificate, and advice if training has not converged.
 
-        ``advice`` is that of the solver, if it has any.
+        ``spent`` holds the costs, by field of the certificate. ``advice`` is the solver's own
+        advice, if any.
         """
         assert self.support is not None
         found = Certificate(

@@ -1,4 +1,4 @@
-"""Plane: one linear lower bound on one block's risk, and the planes that carry multipliers.
+"""Plane: one linear lower bound on one block's risk; Support: planes with their multipliers.
 
 xi_block(w) >= offset + <w, vector>      for every w
 """
@@ -15,20 +15,20 @@ import scipy.sparse as sp
 
 from maxmargin.data.mapped import ranges
 
-# kinds of dual points
+# The kinds of dual points.
 PLANES, MARGINALS, DISTRIBUTIONS = "planes", "marginals", "distributions"
 
 CompactVector: TypeAlias = np.ndarray | sp.csr_matrix
-# An entry of a sparse vector takes 12 bytes, one of an array 8. Above this share of entries that are not zero
-# an array is the smaller of the two.
+# A sparse entry takes 12 bytes, a dense one 8. A vector with a larger share of nonzeros is stored
+# dense.
 SPARSE_SHARE = 2 / 3
-MOST_PLACES = 2**31 - 1  # of a vector whose places are numbers of 32 bits
+MOST_PLACES = 2**31 - 1  # sparse indices are 32-bit: longer vectors stay dense
 
 
 def thin(vector: np.ndarray, share: float = 0.25) -> CompactVector:
-    """The vector by its entries if at most this share of them is not zero.
+    """Return a sparse vector if at most this share of the entries is nonzero, else the array.
 
-    Late cuts hold the few mistakes that are left.
+    Late cuts have few nonzeros, because few mistakes are left.
     """
     if len(vector) > MOST_PLACES or np.count_nonzero(vector) > share * len(vector):
         return vector
@@ -38,7 +38,7 @@ def thin(vector: np.ndarray, share: float = 0.25) -> CompactVector:
 
 
 def with_zeros(vector: CompactVector) -> np.ndarray:
-    """The vector as an array."""
+    """Return the vector as a dense array."""
     return vector if isinstance(vector, np.ndarray) else vector.toarray().ravel()
 
 
@@ -48,13 +48,13 @@ def inner(vector: CompactVector, dense: np.ndarray) -> float:
 
 
 def compact(vector: np.ndarray) -> CompactVector:
-    """The vector in the fewer bytes."""
+    """Return the vector in the form that takes less memory."""
     return thin(vector, SPARSE_SHARE)
 
 
 @dataclass(frozen=True)
 class Plane:
-    """A lower bound on the slack of a block; the vector is sparse."""
+    """A lower bound on the slack of one block; ``index`` and ``value`` are its sparse vector."""
 
     block: int
     offset: float
@@ -64,9 +64,10 @@ class Plane:
 
 @dataclass(frozen=True)
 class Cut:
-    """One plane for the whole set: sum_i mass_i xi_i(w) >= offset + <w, vector>, tight where it was made.
+    """One plane for the whole set: sum_i mass_i xi_i(w) >= offset + <w, vector>.
 
-    ``outputs`` has an output of every block, as the model keeps it; ``risk`` is the sum at that w.
+    Equality holds at the w that the oracle was called with. ``outputs`` holds one output for every
+    block, in the model's own form. ``risk`` is the sum at that w, ``slacks`` its xi_i.
     """
 
     offset: float
@@ -78,10 +79,11 @@ class Cut:
 
 @dataclass(frozen=True)
 class FrozenPlane:
-    """A plane offset - <vector, w> that counts in the risk, and its mass.
+    """A fixed plane offset - <vector, w> that counts in the risk, and its mass.
 
-    Of examples that are gone: below their risk, from multipliers that stay as they are. Of unknown labels:
-    the tangent of what all completions are worth, without mass (``models.soft_truth``).
+    It has two uses. For examples that are gone, it is a lower bound on their risk, from their last
+    multipliers. For unknown labels, it is the tangent of the log-sum over all completions and has
+    no mass (``models.soft_truth``).
     """
 
     offset: float
@@ -93,13 +95,14 @@ class FrozenPlane:
 class Support:
     """Planes with positive multipliers: the dual point, independent of any solver.
 
-    ``outputs`` holds what the model keeps of a plane: labels one after the other for the compiled
-    models, (loss, vector) pairs for models written in Python. With ``partial``, blocks that are not
-    mentioned have all of their mass on the true output. ``kind``: the multipliers are those of planes of
-    outputs, marginals of factors, or those of one distribution over the outputs of each block (``outputs``
-    then gives these: ``models.examples``). ``relaxed``: the point is one of a linear relaxation, whose
-    optimum may be higher. ``prices``: what may help to bound the slacks of that relaxation, a proof for any
-    values (``cpp/solvers/label_visit.hpp``); or None.
+    ``outputs`` holds the outputs in the model's form: concatenated labels for compiled models,
+    (loss, vector) pairs for models written in Python. If ``partial`` is True, blocks that are not
+    listed have all of their mass on the true output. ``kind`` says whether the multipliers belong
+    to planes of outputs, are marginals of factors, or belong to one distribution over outputs for
+    each block. In the last case ``outputs`` defines the distributions (``models.examples``).
+    ``relaxed`` marks a dual point of a linear relaxation, whose optimum may be higher. ``prices``
+    can help to bound the slacks of that relaxation and give a valid bound at any values
+    (``cpp/solvers/label_visit.hpp``); they may be None.
     """
 
     blocks: np.ndarray
@@ -114,11 +117,11 @@ class Support:
         return len(self.blocks)
 
     def times(self, factor: float) -> Support:
-        """The point with all multipliers times a factor."""
+        """Return the point with all multipliers multiplied by a factor."""
         return replace(self, multipliers=factor * self.multipliers)
 
     def chosen(self, places: np.ndarray, sizes: np.ndarray) -> Support:
-        """Some of its planes, by number; ``sizes``: how long the output of each of all of them is."""
+        """Return the planes at the given places; ``sizes`` is the output length of every plane."""
         if isinstance(self.outputs, list):
             outputs: Any = [self.outputs[place] for place in places]
         else:
@@ -127,19 +130,20 @@ class Support:
         return replace(self, blocks=blocks, multipliers=multipliers, outputs=outputs)
 
     def rescaled(self, mass: np.ndarray) -> Support:
-        """The same point for other masses: each block's multipliers scaled to its new sum."""
+        """Return the point for other masses: scale each block's multipliers to its new mass."""
         factor = self._factors(mass, self.multipliers)[self.blocks]
         return replace(self, multipliers=self.multipliers * factor)
 
     def clipped(self, mass: np.ndarray) -> Support:
-        """The same point for other masses where each multiplier has bounds of its own."""
+        """Return the point for other masses if each multiplier has its own bound: clip it."""
         return replace(self, multipliers=np.minimum(self.multipliers, mass[self.blocks]))
 
     def carried(self, mass: np.ndarray, truth: Support, unit: float) -> Support:
-        """The same w for other masses, as far as they allow it; masses and multipliers times a unit.
+        """Return a point with the same w for other masses, as far as they allow it.
 
-        What a block gains goes to its true output, which adds nothing to w; what it loses, all of its
-        multipliers lose in proportion. ``truth`` has a plane for every block.
+        Masses and multipliers are multiplied by ``unit``. If the mass of a block grows, the extra
+        mass goes to its true output, which adds nothing to w. If it shrinks, all multipliers of the
+        block shrink in proportion. ``truth`` has a plane for every block.
         """
         scaled, mass = unit * self.multipliers, unit * mass
         factor = np.minimum(1.0, self._factors(mass, scaled))
@@ -149,7 +153,10 @@ class Support:
         return joined_points([replace(self, multipliers=a), replace(truth, multipliers=rest)])
 
     def _factors(self, mass: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
-        """Each block's new sum over the sum of its multipliers; refuses those of other examples."""
+        """Return each block's new mass divided by the sum of its multipliers.
+
+        Raise ValueError if the multipliers belong to other examples.
+        """
         total = np.bincount(self.blocks, multipliers, minlength=len(mass)).astype(np.float64)
         if self.partial and len(total) == len(mass):
             total[total == 0] = mass[total == 0]
@@ -163,7 +170,7 @@ class Support:
 
 
 def joined_points(points: Sequence[Support]) -> Support:
-    """All multipliers of several points; what they share is listed several times."""
+    """Return all multipliers of several points; planes in several points appear once for each."""
     outputs: Any = [point.outputs for point in points]
     listed = isinstance(outputs[0], list)
     return Support(

@@ -2,16 +2,17 @@
 
 P(w) = R(w) + sum_i mass_i xi_i(w),     mass_i = C v_i
 D(a) = sum a Delta - R*(- sum a psi),   a >= 0, sum_y a_i(y) = mass_i
-hinge="sum":  xi_i(w) = sum_y max(0, s_i(y)),   0 <= a_i(y) <= mass_i; outputs that a leaves out have a = 0
-soft:         xi_i(w) = log sum_y exp(s_i(y)),   and sum a Delta stands for sum_i mass_i (H(a_i) + E Delta)
+hinge="sum":  xi_i(w) = sum_y max(0, s_i(y)),   0 <= a_i(y) <= mass_i; a_i(y) = 0 for omitted outputs
+soft:         xi_i(w) = log sum_y exp(s_i(y)),  D(a) = sum_i mass_i (H(a_i) + E Delta) - R*(- sum a psi)
 
-Which C is small follows from the losses and the features, not from their number alone. Let a be a dual point
+The losses and the features decide which C is small, not only their number. Let a be a dual point
 for C with q = - sum a psi. For any C' the point a C' / C is feasible as well, hence
 
     P*(C') >= D(s a) = s sum a Delta - R*(s q),      s = C' / C
 
-which for R = 1/2 |w|^2 grows until s = sum a Delta / |q|^2. Below that C' (``useful_c``) even the best w
-hardly lowers the objective of w = 0: all multipliers that help are at their bound, and w only grows with C'.
+For R = 1/2 |w|^2 the right side grows with s until s = sum a Delta / |q|^2. Below that C'
+(``useful_c``) even the best w hardly lowers the objective of w = 0: all multipliers that help are
+at their bound, and w only grows with C'.
 """
 
 from __future__ import annotations
@@ -32,20 +33,24 @@ from maxmargin.problem.plane import Cut, FrozenPlane, Plane, Support
 from maxmargin.problem.regularizer import SquaredNorm
 from maxmargin.problem.rounding import Rounding, Sizes
 
-ZERO_SUM = 1e-10  # of sum a |psi_j|: a sum of a psi_j below this is zero
-LARGEST_WEIGHT = 1e150  # beyond, its products with large features are not finite
-SMALLEST = 1e-300  # of C sum v: below, a multiplier has too few digits
-FAR_BELOW = 50.0  # times below the useful C: no w lowers P(0) by more than a hundredth
-NOTHING_LEARNT = 0.99  # of P(0): an objective above it has learnt next to nothing
-SUBNORMAL = 1e-318  # what rounding may do to the sum of the smallest multipliers
+# A component of sum a psi counts as zero if it is below this share of sum a |psi|.
+ZERO_SUM = 1e-10
+LARGEST_WEIGHT = 1e150  # products of larger weights with large features may overflow
+SMALLEST = 1e-300  # least allowed C sum v: below it, multipliers have too few digits
+# If C is smaller than the useful C by this factor, no w lowers P(0) by more than a hundredth.
+FAR_BELOW = 50.0
+# A fit whose objective is above this share of P(0) has learnt next to nothing.
+NOTHING_LEARNT = 0.99
+SUBNORMAL = 1e-318  # largest rounding error of a sum of the smallest multipliers
 
 
 class Problem:
     """A model on data, with C, example weights, a formulation and a regulariser.
 
-    A block has one slack: it is an example, or the whole sample where the loss is one of that.
-    ``regularizer``: one of ``make_regularizer``; None is 1/2 |w|^2. ``frozen``: a fixed plane in place of the
-    risk of other examples, or of unknown labels, which counts in P, in D and in the total mass.
+    A block owns one slack. It is an example, or the whole sample if the loss is a loss of the whole
+    sample. ``regularizer`` comes from ``make_regularizer``; None means 1/2 |w|^2. ``frozen`` is a
+    fixed plane that replaces the risk of other examples or of unknown labels. It counts in P, in D
+    and in the total mass.
     """
 
     n_blocks: int
@@ -54,12 +59,14 @@ class Problem:
     bounded: bool
     total: float
 
-    # Where the examples are never in memory all at once: see ``parts``.
+    # Set if the data are read part by part and never all in memory; see ``walk``.
     open_stream: Any = None
     first_part: Any = None
-    _zero: tuple[float, SquaredNorm, float] | None = None  # a C, a regulariser, and P there
-    _plane: tuple[Support, tuple[float, np.ndarray]] | None = None  # of the last support asked for
-    sizes: Sizes | None = None  # of the examples with these masses: ``problem.rounding``
+    # A value of C, a regulariser, and P at w = 0 (or the mean of a prior) for these two.
+    _zero: tuple[float, SquaredNorm, float] | None = None
+    # The last support whose plane was computed, and that plane.
+    _plane: tuple[Support, tuple[float, np.ndarray]] | None = None
+    sizes: Sizes | None = None  # sizes of the examples with these masses, for ``problem.rounding``
 
     def __init__(
         self,
@@ -78,7 +85,8 @@ class Problem:
         self.rescaling: str = self.formulation.rescaling
         self.n_blocks, self.dimension = examples.n, examples.dimension
         self.summed: bool = self.formulation.hinge == "sum"
-        # Whether an exact pass finds every slack, and whether it has a proven ceiling for each.
+        # Whether an exact pass finds every slack, and whether it gives a proven upper bound on
+        # each.
         self.exact, self.bounded = self.examples.exact, self.examples.bounded
         self.checked: bool = examples.checked
         if sample_weight is not None and examples.unweighted:
@@ -94,15 +102,16 @@ class Problem:
         if sample_weight is not None:
             self.weights = check_weights(sample_weight, examples.n)
         self._weigh(C)
-        # Mapped data, looked at before each pass: the core would read past the end of a file that was cut.
+        # The files of memory-mapped data. They are checked before each pass: if a file was
+        # truncated, the core would read past its end.
         arrays = getattr(getattr(examples, "rows", None), "keep", None)
         self.files: MappedParts | None = arrays if isinstance(arrays, MappedParts) else None
 
     def _weigh(self, C: float) -> None:
-        """Take this weight of the risk."""
+        """Set C, and compute the masses from it."""
         self.C = float(C)
         self._plane = self.sizes = None
-        with np.errstate(over="ignore"):  # what overflows is refused
+        with np.errstate(over="ignore"):  # check_total refuses an infinite mass
             self.mass: np.ndarray = self.C * self.weights
             self.total = float(self.mass.sum())
         check_total(self.C, self.total)
@@ -115,22 +124,23 @@ class Problem:
         self.active: np.ndarray = np.flatnonzero(self.mass > 0)
 
     def at(self, C: float) -> Problem:
-        """The same problem with another weight of the risk."""
-        assert self.frozen is None or self.frozen.mass == 0  # else its mass has the old C
+        """Return the same problem with another C."""
+        # Otherwise its mass belongs to the old C.
+        assert self.frozen is None or self.frozen.mass == 0
         other = copy.copy(self)
         other._weigh(C)
         return other
 
     def try_oracle(self) -> int:
-        """Try an argmax in Python before training; returns how often it was asked."""
+        """Test a model's Python argmax before training; return the number of calls made."""
         return self.examples.try_argmax()  # type: ignore[attr-defined]
 
     def check_ceilings(self, w: np.ndarray, ceilings: np.ndarray) -> None:
-        """Compare the ceilings of an exact pass at w with what a model in Python predicts there."""
+        """Compare the ceilings of an exact pass at w with the predictions of a model in Python."""
         self.examples.check_ceilings(w, ceilings)  # type: ignore[attr-defined]
 
     def oracle(self, blocks: np.ndarray, w: np.ndarray) -> list[Plane]:
-        """The worst plane of each block at w (for models written in Python)."""
+        """Return the worst plane of each block at w (for models written in Python)."""
         found = self.examples.oracle(blocks, w)  # type: ignore[attr-defined]
         return [
             Plane(int(i), loss, index, value)
@@ -138,7 +148,7 @@ class Problem:
         ]
 
     def cut(self, w: np.ndarray, cache: Any = None) -> Cut:
-        """The plane of the whole set at w: of the outputs in a cache, or by an exact pass."""
+        """Return the plane of the whole set at w, from cached outputs or by an exact pass."""
         if cache is None:
             slacks, outputs = self.examples.worst(w, self.n_jobs)
         else:
@@ -149,31 +159,32 @@ class Problem:
         return Cut(offset, vector, outputs, slacks, risk)
 
     def slacks(self, w: np.ndarray) -> np.ndarray:
-        """xi_i(w) of every block, by an exact pass."""
+        """Return xi_i(w) of every block, by an exact pass."""
         return self.slack_bounds(w)[0]
 
     def slack_bounds(self, w: np.ndarray, leeway: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
-        """xi_i(w) as far as the argmax found it, and what it cannot exceed."""
+        """Return the slacks that the argmax found at w, and an upper bound on each."""
         return self.examples.slacks(np.ascontiguousarray(w, np.float64), self.n_jobs, leeway)
 
     def relaxed_bounds(self, w: np.ndarray, prices: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """The same for the slacks of the linear relaxation, which are at least as large."""
-        examples: Any = self.examples  # graphs
+        """Return both for the slacks of the linear relaxation, which are at least as large."""
+        examples: Any = self.examples  # only factor graphs have this method
         return examples.relaxed_slacks(np.ascontiguousarray(w, np.float64), self.n_jobs, prices)
 
     def objective(
         self, w: np.ndarray, slacks: np.ndarray | None = None, start: float | None = None
     ) -> float:
-        """P(w) by definition; at the ceilings of the slacks where the argmax is a search that has them.
+        """Return P(w) by definition.
 
-        ``start`` is that of the parts before this one.
+        If the argmax is a search that has ceilings, P uses the ceilings of the slacks. ``start`` is
+        R(w) plus the risk of the parts before this one; None means R(w).
         """
         if slacks is None:
             found, ceilings = self.slack_bounds(w)
             slacks = ceilings if self.bounded or self.summed else found
         start = self.regularizer.value(np.asarray(w)) if start is None else start
         mass = self.mass
-        if len(self.active) < len(mass):  # an infinite ceiling without weight does not count
+        if len(self.active) < len(mass):  # a block without weight may have an infinite ceiling
             mass, slacks = mass[self.active], slacks[self.active]
         value = start + float(np.einsum("i,i->", mass, slacks))
         if self.frozen is None:
@@ -181,7 +192,7 @@ class Problem:
         return value + self.frozen.offset - float(self.frozen.vector @ np.asarray(w))
 
     def tilt(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        """The risk of a soft formulation at w, and its gradient."""
+        """Return the risk of a soft formulation at w, and its gradient."""
         risk, gradient = self.examples.tilt(w, self.mass, self.n_jobs)  # type: ignore[attr-defined]
         if self.frozen is None:
             return risk, gradient
@@ -189,11 +200,14 @@ class Problem:
         return risk + self.frozen.offset - linear, gradient - self.frozen.vector
 
     def zero_known(self) -> bool:
-        """Whether ``at_zero`` was computed for this C, or for another."""
+        """Return whether ``at_zero`` was already computed with this regulariser, for any C."""
         return self._zero is not None and self._zero[1] is self.regularizer
 
     def at_zero(self) -> float:
-        """P at w = 0 or the mean of a prior: C times the risk there, which one exact pass finds for all C."""
+        """Return P at w = 0, or at the mean of a prior.
+
+        It is C times the risk there, so one exact pass gives it for every C.
+        """
         if self._zero is not None and self._zero[1] is self.regularizer:
             return self._zero[2] * (self.C / self._zero[0])
         w = self.regularizer.law(np.zeros(self.dimension))
@@ -203,7 +217,7 @@ class Problem:
         return value
 
     def walk(self, support: Support) -> Iterator[tuple[Problem, Support]]:
-        """The problem part by part, with the multipliers of each: one part where all are in memory."""
+        """Yield each part of the problem with its multipliers; data in memory are one part."""
         yield self, support
 
     def certify(
@@ -213,17 +227,17 @@ class Problem:
         slacks: np.ndarray | None = None,
         leeway: float = 0.0,
     ) -> Bounds:
-        """Primal and dual of (w, multipliers) from their definitions, part by part.
+        """Compute primal and dual of (w, multipliers) from their definitions, part by part.
 
             P(w) = R(w) + sum over parts of sum_i mass_i xi_i(w)
             D(a) = (sum over parts of b) - R*(- sum over parts of v),   b = sum a Delta,   v = sum a psi
 
-        ``slacks`` may be given where an exact pass at this w has just been made. Where the argmax may miss
-        the best output, the primal is made of the ceilings of the slacks, if these are known: a search may
-        leave ``leeway`` between the two, on average.
+        ``slacks`` may be given if an exact pass at this w has just been made. If the argmax may
+        miss the best output, the primal uses the ceilings of the slacks if they are known.
+        ``leeway`` is how far a search may leave slack and ceiling apart, on average.
         """
         if self._plane is not None and self._plane[0] is not support:
-            self._plane = None  # not beside what an exact pass needs
+            self._plane = None  # free the memory of the old plane: an exact pass needs it
         primal = seen = self.regularizer.value(w)
         rounding = Rounding(self.regularizer, self.frozen, w)
         offset, vector, first = 0.0, None, None
@@ -231,7 +245,7 @@ class Problem:
             known = part.slacks_beside(w, own) if slacks is None and part.examples.walks else slacks
             found, ceilings = part.checked_slacks(w, own, known, leeway)
             before, seen = seen, part.objective(w, found, seen)
-            # A sum without a ceiling is infinite, for all that is known.
+            # Without ceilings, only infinity is a proven bound on hinge="sum".
             proven = part.bounded or part.summed
             same = before == primal and (ceilings is found or not proven)
             primal = seen if same else part.objective(w, ceilings if proven else found, primal)
@@ -241,16 +255,19 @@ class Problem:
             rounding.add(part, own)
         assert first is not None and vector is not None
         largest = max(w.max(initial=0.0), -w.min(initial=0.0))
-        if not largest < LARGEST_WEIGHT:  # the argmax may find anything
+        if not largest < LARGEST_WEIGHT:  # the argmax may return anything
             primal = seen = math.inf
         dual = self.dual_of(offset, vector, support)
         above, below = rounding.errors(primal, offset, vector)
-        if self.frozen is None:  # no slack is negative: rounding takes no bound below zero
+        if self.frozen is None:  # slacks are >= 0, so D >= 0 stays true despite rounding
             below = min(max(dual, 0.0), below)
         return Bounds(primal, dual, first[0], seen, first[1], above, below)
 
     def slacks_beside(self, w: np.ndarray, support: Support) -> np.ndarray | None:
-        """Exact slacks at w, where the walk that finds them makes the plane of the support as well."""
+        """Compute exact slacks at w and the plane of the support in one walk over the data.
+
+        Return the slacks and cache the plane. Return None if one walk cannot do both.
+        """
         if self.n_jobs > 1 or support.relaxed or not self.feasible(support):
             return None
         examples: Any = self.examples
@@ -266,8 +283,11 @@ class Problem:
     def checked_slacks(
         self, w: np.ndarray, support: Support, slacks: np.ndarray | None, leeway: float = 0.0
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Slacks by an exact pass, and what they cannot exceed; compared with the kept outputs."""
-        if support.relaxed:  # a labelling says nothing about the relaxation
+        """Return slacks by an exact pass and an upper bound on each.
+
+        A model in Python is checked: no cached output may beat its argmax.
+        """
+        if support.relaxed:  # a labelling bounds nothing in the relaxation
             ceilings = np.maximum(*self.relaxed_bounds(w, support.prices))
             return ceilings, ceilings
         if slacks is None or not self.exact:
@@ -279,17 +299,20 @@ class Problem:
         return slacks, slacks if ceilings is slacks else np.maximum(slacks, ceilings)
 
     def check_feasible(self, support: Support) -> None:
-        """Refuse multipliers that are not a dual point of this problem."""
+        """Raise ValueError unless the multipliers are a dual point of this problem."""
         if not self.feasible(support):
             raise ValueError("the multipliers are not feasible for this problem")
 
     def feasible(self, support: Support) -> bool:
-        """Whether multipliers are a dual point; refuses those of other examples."""
+        """Return whether the multipliers are a dual point.
+
+        Raise ValueError if they belong to other examples.
+        """
         if self.summed:
             return self.in_box(support)
         a = support.multipliers
         sums = np.bincount(support.blocks, a, minlength=self.n_blocks)
-        if support.partial:  # the other blocks have theirs on the true output
+        if support.partial:  # the mass of the other blocks is on their true outputs
             sums = np.where(sums == 0, self.mass, sums) if len(sums) == self.n_blocks else sums
         if len(sums) != self.n_blocks:
             raise ValueError(
@@ -299,7 +322,7 @@ class Problem:
         return bool((a >= 0).all() and close.all())
 
     def in_box(self, support: Support) -> bool:
-        """The same for hinge="sum": no multiplier above its block's mass, no output twice."""
+        """Return the same for hinge="sum": 0 <= a_i(y) <= mass_i, and no output is listed twice."""
         a, blocks = support.multipliers, support.blocks
         if len(blocks) and (blocks.min() < 0 or blocks.max() >= self.n_blocks):
             raise ValueError(
@@ -310,25 +333,26 @@ class Problem:
         return bool((a >= 0).all() and (a <= self.mass[blocks]).all())
 
     def dual_objective(self, support: Support) -> float:
-        """D(a) by definition, from the multipliers alone; minus infinity where they are not feasible.
+        """Return D(a) by definition, from the multipliers alone.
 
-        Multipliers that have overflowed are not: nothing is bounded then.
+        It is minus infinity if they are not feasible. Multipliers that overflowed are not feasible:
+        they bound nothing.
         """
         offset, vector = self.plane(support)
         return self.dual_of(offset, vector, support)
 
     def plane(self, support: Support) -> tuple[float, np.ndarray]:
-        """sum a Delta and sum a psi; the former is minus infinity where a is not feasible.
+        """Return sum a Delta and sum a psi; the first is minus infinity if a is not feasible.
 
-        Those of the last support are kept: who asks for advice asks for what was just certified.
+        The plane of the last support is cached, because advice after training asks for it again.
         """
         if self._plane is None or self._plane[0] is not support:
-            self._plane = None  # before the next is made: it is as long as w
+            self._plane = None  # free the old plane first: it is as long as w
             self._plane = support, self._sum(support)
         return self._plane[1]
 
     def forget_plane(self) -> None:
-        """Let go of the plane of the last support: nobody asks for it while training goes on."""
+        """Drop the cached plane of the last support: training does not need it."""
         self._plane = None
 
     def _sum(self, support: Support) -> tuple[float, np.ndarray]:
@@ -338,13 +362,13 @@ class Problem:
         return self.examples.combine(support.blocks, a, support.outputs, self.n_jobs)
 
     def dual_of(self, offset: float, vector: np.ndarray, support: Support) -> float:
-        """D(a) from sum a Delta and sum a psi."""
+        """Return D(a), given sum a Delta and sum a psi."""
         if offset == -np.inf:
             return offset
         if self.frozen is not None:
             offset, vector = self.frozen.offset + offset, vector - self.frozen.vector
         free = self.regularizer.free
-        if free is not None:  # a sum of zero is asked for, and met to rounding
+        if free is not None:  # free weights need a sum of zero, which holds up to rounding
             vector = vector.copy()
             columns = np.flatnonzero(free)
             rows = self.examples.select(support.blocks, support.outputs, columns)
@@ -353,9 +377,10 @@ class Problem:
         return offset - self.regularizer.conjugate_of_sum(vector)
 
     def useful_c(self, support: Support) -> float:
-        """The C at which the dual stops to grow along these multipliers; infinite where they give no w.
+        """Return the C at which the dual stops growing along these multipliers.
 
-        R*(q) = <m, q> + 1/2 q' Sigma q for a prior: the value at -q separates its two parts.
+        It is infinite if the multipliers give w = 0. With a prior, R*(q) = <m, q> + 1/2 q' Sigma q.
+        The values at q and -q separate the two terms.
         """
         offset, vector = self.plane(support)
         regularizer = self.regularizer
@@ -366,15 +391,18 @@ class Problem:
         return self.C * (offset - tilt) / square
 
     def first_c(self) -> float:
-        """The same along the worst outputs at w = 0, by one exact pass: a C far below any that is of use."""
+        """Return the useful C for the worst outputs at w = 0, by one exact pass.
+
+        It is far below any C that is worth using.
+        """
         cut = self.cut(np.zeros(self.dimension))
         return self.useful_c(Support(np.arange(self.n_blocks), self.mass, cut.outputs))
 
     def learns(self, support: Support, primal: float) -> bool:
-        """Whether the objective is below that of w = 0, by more than a hundredth.
+        """Return whether the objective is more than a hundredth below P(0).
 
-        P*(C) >= P(0) (1 - C / (2 useful)) along these multipliers: P(0), an exact pass, is looked at only
-        where that is above NOTHING_LEARNT, and there is a w that could help.
+        Along these multipliers, P*(C) >= P(0) (1 - C / (2 useful)). P(0) costs an exact pass. It is
+        computed only if this bound is above NOTHING_LEARNT P(0) and some w could help.
         """
         if self.formulation.soft:
             if primal < NOTHING_LEARNT * self.floor_at_zero(support):
@@ -386,15 +414,19 @@ class Problem:
         return not primal >= NOTHING_LEARNT * zero > 0
 
     def floor_of_constant(self) -> float:
-        """At most P(w) of any w that predicts one label alone: xi_i(w) >= Delta_i of what is predicted."""
+        """Return a lower bound on P(w) over all w that predict one label everywhere.
+
+        The bound follows from xi_i(w) >= Delta_i(prediction).
+        """
         if self.formulation.soft or self.frozen is not None:
             return 0.0
         return self.examples.least_constant_loss(self.mass)
 
     def floor_at_zero(self, support: Support) -> float:
-        """At most P(0) of a soft formulation, by the distributions a; with a prior, P at its mean m.
+        """Return a lower bound on P(0) of a soft formulation, or on P(m) with a prior of mean m.
 
-        xi_i(m) = max over a_i of H(a_i) + E Delta + <m, E psi>: those that were certified are some of them.
+        The slack xi_i(m) is the maximum over a_i of H(a_i) + E Delta + <m, E psi>, and the
+        certified distributions are feasible.
         """
         offset, vector = self.plane(support)
         mean = self.regularizer.mean
@@ -402,7 +434,7 @@ class Problem:
 
 
 def check_total(C: float, total: float) -> None:
-    """Refuse a mass of all examples that is not finite, or too small for multipliers to have digits."""
+    """Check that the total mass is finite, and large enough for precise multipliers."""
     if not (C > 0 and SMALLEST <= total < np.inf):
         raise ValueError(
             f"C times sample_weight must have a finite sum, of at least {SMALLEST:g}, got {total} for C={C}: "

@@ -1,14 +1,14 @@
-"""Regulariser: what is added to the risk, its conjugate, and the law from q = - sum a psi to w.
+"""Regulariser: R(w), its conjugate R*, and the map from q = - sum a psi to w.
 
     squared norm   R(w) = 1/2 |w|^2                       R*(q) = 1/2 |q|^2
                    w = q
     prior          R(w) = 1/2 (w - m)' Sigma^-1 (w - m)   R*(q) = <m, q> + 1/2 q' Sigma q
                    w = m + Sigma q
-    non-negative   the same with a diagonal Sigma, and infinite where a bound weight is negative
+    non-negative   the same with a diagonal Sigma; R is infinite if a bound weight is negative
                    w_j = max(0, m_j + Sigma_jj q_j)       R*(q) = <q, w> - R(w)
     free           Sigma_jj infinite: R does not depend on w_j, and R*(q) is infinite unless q_j = 0
 
-The manuscript on dual coordinate solvers has the last two in its Sections 6 and 5.
+Sections 6 and 5 of the manuscript on dual coordinate solvers treat the last two cases.
 """
 
 from __future__ import annotations
@@ -23,61 +23,65 @@ from scipy.linalg import solve_triangular
 from maxmargin.data.arrays import array_of, floats
 from maxmargin.models.examples import Examples
 
-PRIOR, NONNEGATIVE = "prior", "nonnegative"  # what a solver may declare that it honours
-MOST_FREE = 2000  # weights without a regulariser: a matrix over them is made
+PRIOR, NONNEGATIVE = "prior", "nonnegative"  # the regularisers that a solver may declare to support
+# Most weights with an infinite scale: their solver makes a square matrix over them.
+MOST_FREE = 2000
 
 
 def dot(a: np.ndarray, b: np.ndarray) -> float:
-    """<a, b> without BLAS, whose threads cost more here than they save."""
+    """Return <a, b> without BLAS, whose threads cost more here than they save."""
     return float(np.einsum("i,i->", a, b))
 
 
 @dataclass(eq=False)
 class SquaredNorm:
-    """R(w) = 1/2 |w|^2, its own conjugate; w = q.
+    """R(w) = 1/2 |w|^2. It is its own conjugate, and w = q.
 
-    |w|^2 = <w, metric(w)>, where the metric is that of the examples: Euclidean, or of a kernel.
+    |w|^2 = <w, metric(w)>. The examples give the metric: Euclidean, or the metric of a kernel.
     """
 
     metric: Callable[[np.ndarray], np.ndarray]
-    asks_for: tuple[str, ...] = ()  # parameters of it that a solver must honour
+    asks_for: tuple[str, ...] = ()  # parameters that were set and that a solver must support
     mean: np.ndarray | None = None
     free: np.ndarray | None = None  # a mask of the weights that R does not depend on
 
     def centred(self, w: np.ndarray) -> np.ndarray:
-        """w - mean."""
+        """Return w - mean."""
         return w if self.mean is None else w - self.mean
 
     def image(self, q: np.ndarray) -> np.ndarray:
-        """Sigma q, as inner products with planes take it: R*(q) is <mean, q> + 1/2 <q, image(q)>."""
+        """Return Sigma q in the form that inner products with planes need.
+
+        R*(q) = <mean, q> + 1/2 <q, image(q)>.
+        """
         return self.metric(q)
 
     def law(self, q: np.ndarray) -> np.ndarray:
-        """The w that belongs to q: argmax_w <w, q> - R(w)."""
+        """Return the w that belongs to q: argmax_w <w, q> - R(w)."""
         return q
 
     def value(self, w: np.ndarray) -> float:
-        """R(w)."""
+        """Return R(w)."""
         return 0.5 * dot(w, self.metric(w))
 
     def conjugate(self, q: np.ndarray) -> float:
-        """R*(q) = max_w <w, q> - R(w)."""
+        """Return R*(q) = max_w <w, q> - R(w)."""
         return 0.5 * dot(q, self.metric(q))
 
     def conjugate_of_sum(self, vector: np.ndarray) -> float:
-        """R*(-v) of a sum v of planes; here that of v itself, without a copy as long as w."""
+        """Return R*(-v) of a sum v of planes. Here it equals R*(v), which saves a copy as long as w."""
         return self.conjugate(vector)
 
     def maximise(self, q: np.ndarray) -> tuple[np.ndarray, float]:
-        """The w of ``law`` and the value of ``conjugate``."""
+        """Return the results of ``law`` and of ``conjugate``."""
         return self.law(q), self.conjugate(q)
 
 
 class Prior(SquaredNorm):
-    """A Gaussian around a mean, some weights of which may be bound to be non-negative.
+    """A Gaussian prior with a mean; some of its weights may be constrained to be non-negative.
 
-    ``mean`` is a vector, or None for zero; ``scale`` a number, a vector, or the lower factor L of a
-    covariance L L'; ``bound`` a mask of the non-negative weights, or None.
+    ``mean`` is a vector, or None for zero. ``scale`` is a number, a vector, or the lower factor L
+    of a covariance L L'. ``bound`` is a mask of the non-negative weights, or None.
     """
 
     mean: np.ndarray | None
@@ -100,12 +104,12 @@ class Prior(SquaredNorm):
 
     @property
     def full(self) -> bool:
-        """Whether the covariance is a matrix."""
+        """Return whether the covariance is a full matrix."""
         return np.ndim(self.scale) == 2
 
     @property
     def uniform(self) -> bool:
-        """One scale and no bounds: a shift of w and another C."""
+        """Return whether there is one scale and no bound: then the prior is a shift of w and another C."""
         return np.ndim(self.scale) == 0 and self.bound is None
 
     def image(self, q: np.ndarray) -> np.ndarray:
@@ -120,7 +124,7 @@ class Prior(SquaredNorm):
             return 0.5 * float(r @ self.metric(r)) / float(self.scale) ** 2
         if not self.full:
             return 0.5 * float((r / self.scale) @ (r / self.scale))
-        # What has overflowed is found in the bounds.
+        # ``Bounds`` finds values that overflowed.
         u = solve_triangular(self.scale, r, lower=True, check_finite=False)
         return 0.5 * float(u @ u)
 
@@ -150,7 +154,7 @@ class Prior(SquaredNorm):
 
 
 def tilted(regularizer: SquaredNorm, q: np.ndarray) -> tuple[Prior, float]:
-    """R(w) - <q, w> as a prior around another mean, and what it exceeds that by.
+    """Write R(w) - <q, w> as a prior R' with another mean, minus a constant; return both.
 
     With R' = R of the mean m + Sigma q:   R(w) - <q, w> = R'(w) - (<m, q> + 1/2 <q, Sigma q>)
     """
@@ -165,7 +169,7 @@ def tilted(regularizer: SquaredNorm, q: np.ndarray) -> tuple[Prior, float]:
 
 
 def make_regularizer(prior: Any, nonnegative: Any, examples: Examples) -> SquaredNorm:
-    """The regulariser of the parameters ``prior`` and ``nonnegative``."""
+    """Make the regulariser for the parameters ``prior`` and ``nonnegative``."""
     if prior is None and nonnegative is None:
         return SquaredNorm(examples.metric)
     given = ((PRIOR, prior), (NONNEGATIVE, nonnegative))
@@ -193,7 +197,7 @@ def make_regularizer(prior: Any, nonnegative: Any, examples: Examples) -> Square
 
 
 def check_prior(prior: Any, d: int) -> tuple[np.ndarray | None, float | np.ndarray]:
-    """Mean (None for zero) and scale, or lower factor of the covariance, of ``prior``."""
+    """Return the mean of ``prior`` (None for zero) and its scale, or the lower factor of its covariance."""
     if not isinstance(prior, tuple | list) or len(prior) != 2:
         raise ValueError(f"prior must be a pair (mean, scale), got {prior!r}")
     mean = floats(prior[0], "prior: the mean")
@@ -206,7 +210,10 @@ def check_prior(prior: Any, d: int) -> tuple[np.ndarray | None, float | np.ndarr
 
 
 def check_scale(scale: np.ndarray, d: int) -> float | np.ndarray:
-    """A positive number, a vector of these, or the lower factor of a covariance."""
+    """Check a scale: a positive number, a vector of them, or a covariance.
+
+    Return it, or the lower factor of the covariance.
+    """
     if scale.shape not in ((), (d,), (d, d)):
         raise ValueError(
             f"prior: the scale must be a number, a vector of shape ({d},) or a covariance of shape "
@@ -235,7 +242,7 @@ def check_scale(scale: np.ndarray, d: int) -> float | np.ndarray:
 
 
 def factor(covariance: np.ndarray) -> np.ndarray:
-    """L with L L' = covariance; refuses what is not symmetric positive definite."""
+    """Return L with L L' = covariance; raise ValueError unless it is symmetric positive definite."""
     if not np.allclose(covariance, covariance.T, rtol=1e-10, atol=0):
         raise ValueError("prior: the covariance matrix must be symmetric")
     try:
@@ -245,7 +252,7 @@ def factor(covariance: np.ndarray) -> np.ndarray:
 
 
 def check_bound(nonnegative: Any, d: int) -> np.ndarray | None:
-    """The mask of the weights that ``nonnegative`` names; None where it names none."""
+    """Return a mask of the weights that ``nonnegative`` names, or None if it names no weight."""
     chosen = array_of(nonnegative, "nonnegative")
     if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "biu"):
         raise ValueError(

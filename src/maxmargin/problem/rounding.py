@@ -1,19 +1,20 @@
-"""Bounds on the rounding of an exact pass: by how much the computed P(w) and D(a) may be wrong.
+"""Bounds on rounding in an exact pass: how wrong the computed P(w) and D(a) may be.
 
-A sum of k numbers that are rounded to double precision, in any order, is wrong by at most
+If k numbers are added in double precision, in any order, the error is at most
 
     g(k) sum |terms|,     g(k) = k u / (1 - k u),  u = 2^-53
 
-The sizes of the terms are known (``models.extent``). The terms of a score are at most |w| L_i in all. A slack
-is a difference of two scores, plus a loss that is at most the slack and such a difference. So, with n blocks
-and scores of k terms,
+``models.extent`` gives bounds on the terms: the terms of a score sum to at most |w| L_i in absolute
+value. A slack is a difference of two scores plus a loss. The loss is at most the slack plus such a
+difference. With n blocks and scores of k terms,
 
     error of P  <=  g(k) 4 |w| sum_i mass_i L_i + g(k + n) sum_i mass_i xi_i + g(d) R(w)
     error of D  <=  |gradient of R*| e + 1/2 e^2 + g(N) sum a |Delta| + g(d) R*
-                    e = g(N + k) 2 sum_i mass_i L_i,   N: how many planes are added up
+                    e = g(N + k) 2 sum_i mass_i L_i,   N: number of planes in the sum
 
-Under the log loss the planes are made of probabilities. Wrong scores make other probabilities, whose bound is
-as true. Only sums of exponentials make them wrong, by a factor close to 1.
+Under the log loss the planes are made of probabilities. Errors in the scores give other
+probabilities, and the bound for these is just as valid. Only sums of exponentials make the
+probabilities themselves wrong, by a factor close to 1.
 """
 
 from __future__ import annotations
@@ -30,15 +31,16 @@ from maxmargin.models.extent import EXPONENTIAL, MORE
 from maxmargin.problem.plane import PLANES, Support
 
 UNIT = 2.0**-53
-SPARE = 16  # more operations than are counted, in any sum
-SUBNORMAL_UNIT = 2.0**-1074  # a product that underflows loses at most this
-FIRST_ORDER = 0.01  # probabilities that are wrong by more may not even sum to one
-# Potentials of at most this size are never added up in logarithms (cpp/models/forward_backward.hpp).
+SPARE = 16  # operations added to the count of any sum, as a margin
+SUBNORMAL_UNIT = 2.0**-1074  # largest loss of a product that underflows
+FIRST_ORDER = 0.01  # with a larger relative error, probabilities may not even sum to one
+# The core never adds up potentials of at most this size in logarithms
+# (cpp/models/forward_backward.hpp).
 CLOSE_ENOUGH = 30.0
 
 
 def growth(count: float) -> float:
-    """g(count), the largest relative error of a sum of so many numbers; infinite if it is not small."""
+    """Return g(count), the largest relative error of a sum of count numbers; infinite if it is not small."""
     small = (count + SPARE) * UNIT
     return small / (1.0 - small) if small < 0.1 else math.inf
 
@@ -49,17 +51,17 @@ def times(size: float, by: float) -> float:
 
 
 def product(a: np.ndarray, b: np.ndarray) -> float:
-    """<a, b>, without the threads of BLAS."""
+    """Return <a, b> without BLAS and its threads."""
     return float(np.einsum("i,i->", a, b))
 
 
 def magnitude(w: np.ndarray) -> tuple[float, float, int]:
-    """At least |w_p| of the weights of any part (``models.extent``); and of the terms of <w, metric(w)>.
+    """Bound |w_p| of any part (``models.extent``), and the terms of <w, metric(w)>.
 
-    The latter are the sum of their absolute values, and how many there are.
+    The terms are given as the sum of their absolute values and their number.
     """
     square = product(w, w)
-    if not 1e-280 < square < 1e280:  # squares may have overflowed, or vanished
+    if not 1e-280 < square < 1e280:  # the square may have overflowed or underflowed
         largest = max(float(w.max(initial=0.0)), -float(w.min(initial=0.0)))
         size = largest * math.sqrt(len(w))
         return size, size * size, len(w)
@@ -68,10 +70,12 @@ def magnitude(w: np.ndarray) -> tuple[float, float, int]:
 
 @dataclass(frozen=True)
 class Sizes:
-    """The numbers that the bounds are made of, for the examples of a problem or for some of them.
+    """The numbers in the bounds, for all examples of a problem or for some of them.
 
-    ``reach``: sum_i mass_i L_i. ``longest``: the largest L_i. ``offsets``: sum_i mass_i of the largest
-    absolute offset, if offsets can be negative. ``exponents``: exponentials added up for an example.
+    ``total``: sum_i mass_i. ``reach``: sum_i mass_i L_i. ``longest``: the largest L_i. ``offsets``:
+    the sum of mass_i times the largest absolute offset, if offsets can be negative. ``exponents``:
+    an error count for the sums of exponentials of one example. ``Extent`` describes the other
+    fields.
     """
 
     total: float = 0.0
@@ -99,7 +103,7 @@ class Sizes:
 
 
 def sizes_of(examples: Examples, mass: np.ndarray) -> Sizes:
-    """The sizes of these examples with these masses."""
+    """Return the sizes of these examples with these masses."""
     extent = examples.extent()
     lengths = extent.lengths
     if examples.formulation.rescaling == "slack" and not examples.checked:
@@ -123,7 +127,7 @@ def sizes_of(examples: Examples, mass: np.ndarray) -> Sizes:
 
 
 def largest_losses(examples: Examples) -> np.ndarray:
-    """max_y Delta_i(y) of every example, which is its slack at w = 0."""
+    """Return max_y Delta_i(y) of every example, which is its slack at w = 0."""
     single = examples.under(Formulation("max", examples.formulation.rescaling))
     return single.slacks(np.zeros(examples.dimension))[1]
 
@@ -132,9 +136,9 @@ def largest_losses(examples: Examples) -> np.ndarray:
 class Tilted:
     """Errors of a computed plane b + <w, v> of distributions over outputs.
 
-    The distributions belong to weights u, ``at``. ``offset`` is the error of b + <u, v>. ``vector`` is the
-    error of v, and counts as far as w differs from u. ``at`` is None if the distributions belong to
-    potentials; u is then zero.
+    The distributions belong to weights u, ``at``. ``offset`` is the error of b + <u, v>. ``vector``
+    is the error of v, and counts as far as w differs from u. ``at`` is None if the distributions
+    belong to potentials; u is then zero.
     """
 
     offset: float = 0.0
@@ -147,11 +151,11 @@ class Tilted:
 
 
 def tilted_errors(sizes: Sizes, at: np.ndarray, measure: Any) -> Tilted:
-    """The errors for the distributions of all examples at weights, or by potentials in single precision.
+    """Return the errors for the distributions at weights, or at potentials in single precision.
 
-    Whatever is wrong with scores makes other distributions, which are as good. Sums of exponentials are wrong
-    by a factor close to 1; in logarithms, which scores far apart need, that is as far from 1 as the
-    rounding of scores.
+    Errors in scores give other distributions, which are equally valid. Sums of exponentials are
+    wrong by a factor close to 1. Scores that are far apart need sums in logarithms; then the factor
+    is as far from 1 as the rounding of scores.
     """
     potentials = at.dtype == np.float32
     if potentials:
@@ -176,24 +180,25 @@ def tilted_errors(sizes: Sizes, at: np.ndarray, measure: Any) -> Tilted:
 
 @dataclass
 class Rounding:
-    """The bounds for one pass at w: ``add`` every part of the examples, then ask."""
+    """The rounding bounds for one pass at w: ``add`` every part of the data, then call ``errors``."""
 
     regularizer: Any
     frozen: Any
     w: np.ndarray
-    examples: Any = None  # any of them: all measure weights alike
+    examples: Any = None  # the examples of any part: all have the same metric
     soft: bool = False
     sizes: Sizes = Sizes()
     blocks: int = 0
-    planes: int = 0  # numbers added to one weight of the dual's sum, at most
-    excess: float = 0.0  # by which share the multipliers of a block exceed its mass, at most
-    mixture: Tilted | None = None  # the sum of planes, of a soft formulation
-    tangents: Tilted | None = None  # the tangents of ``models.soft_truth``
+    planes: int = 0  # most numbers added to one component of the sum of planes
+    excess: float = 0.0  # largest relative excess of a block's multipliers over its mass
+    mixture: Tilted | None = None  # errors of the sum of planes of a soft formulation
+    tangents: Tilted | None = None  # errors of the tangents of ``models.soft_truth``
 
     def add(self, part: Any, support: Support) -> None:
         """Count the examples of a part, and its multipliers."""
         examples = part.examples
-        if part.sizes is None or part.checked:  # of planes made in Python, as far as they were seen
+        # Sizes of Python planes cover only those made so far.
+        if part.sizes is None or part.checked:
             part.sizes = sizes_of(examples, part.mass)
         sizes = part.sizes
         self.examples, self.soft = examples, part.formulation.soft
@@ -207,15 +212,15 @@ class Rounding:
             self.tangents = tilted_errors(sizes, examples.soft_truth.at, self._size)
 
     def errors(self, primal: float, offset: float, vector: np.ndarray) -> tuple[float, float]:
-        """At least |P(w) - what was computed|, and by how much the computed D(a) may be above the optimum."""
+        """Bound the error of the computed P(w), and the excess of the computed D(a) over P*."""
         return self._of_primal(primal), self._of_dual(offset, vector, primal)
 
     def _size(self, w: np.ndarray) -> float:
-        """At least |w_p| of any part."""
+        """Return an upper bound on |w_p| of any part."""
         return self._terms(w)[0]
 
     def _terms(self, w: np.ndarray) -> tuple[float, float, int]:
-        """Return ``magnitude`` of w, under the kernel if there is one."""
+        """Return ``magnitude`` of w, in the metric of the kernel if there is one."""
         return self.examples.magnitude(w) if self.examples.kernelised else magnitude(w)
 
     def _of_primal(self, primal: float) -> float:
@@ -240,7 +245,7 @@ class Rounding:
             moved += growth(1) * self._size(frozen.vector)
             error += growth(1) * abs(frozen.offset)
         plain = not regularizer.asks_for and self.mixture is None and self.tangents is None
-        w = vector if plain else -vector  # the sign does not matter to sizes
+        w = vector if plain else -vector  # sizes do not depend on the sign
         if (
             regularizer.asks_for
         ):  # R*(q) = <q, w> - R(w) at the w of q = -v, which a prior moves by its mean
@@ -257,26 +262,27 @@ class Rounding:
         error += times(size, moved) + square
         moved += sum(each.vector for each in (self.mixture, self.tangents) if each is not None)
         moved *= self._largest_scale()
-        # P* >= D(a) - sum_i (what a exceeds mass_i by) xi_i(w*), and all slacks cost at most P*.
+        # P* >= D(a) - sum_i (excess of a over mass_i) xi_i(w*), and all slacks together cost at
+        # most P*.
         error += 0.5 * moved * moved + times(self.excess, max(primal, 0.0))
         return error + self._underflow(size)
 
     def _underflow(self, size: float) -> float:
-        """Return what products with tiny weights may have lost by underflow."""
+        """Return the most that products with tiny weights can lose by underflow."""
         return SUBNORMAL_UNIT * (1 + self.sizes.terms * self.sizes.total) if size > 0 else 0.0
 
     def _largest_scale(self) -> float:
-        """At least the largest singular value of a prior's scale; free weights have none."""
+        """Return an upper bound on the singular values of a prior's scale; free weights do not count."""
         scale = np.asarray(getattr(self.regularizer, "scale", 1.0))
         if scale.ndim < 2:
             return float(scale[np.isfinite(scale)].max(initial=0.0))
         return float(np.sqrt(np.einsum("ij,ij->", scale, scale)))
 
     def _measured(self, w: np.ndarray) -> tuple[float, float]:
-        """The size of w, and the error of R(w), or of R* at the q that w belongs to."""
+        """Return the size of w, and the error of R(w), or of R* at the q that belongs to w."""
         scale, mean = np.asarray(getattr(self.regularizer, "scale", 1.0)), self.regularizer.mean
         size, terms, count = self._terms(w)
-        if scale.ndim == 2:  # a triangular system is solved
+        if scale.ndim == 2:  # R needs the solution of a triangular system
             value = abs(self.regularizer.value(w))
             return size, growth(3 * len(w)) * float(np.linalg.cond(scale)) * 2 * value
         if scale.ndim == 1 or mean is not None:
@@ -286,7 +292,7 @@ class Rounding:
 
 
 def additions(support: Support, sizes: Sizes) -> int:
-    """How many numbers are added to one weight in the sum of planes, at most."""
+    """Return the most numbers that the sum of planes adds to one component."""
     outputs, planes = support.outputs, len(support.blocks)
     if support.kind != PLANES:
         return sizes.all_parts
@@ -296,7 +302,7 @@ def additions(support: Support, sizes: Sizes) -> int:
 
 
 def excess_of(part: Any, support: Support) -> float:
-    """The largest share by which the multipliers of a block exceed its mass."""
+    """Return the largest relative excess of a block's multipliers over its mass."""
     if part.summed:
         return 0.0
     sums = np.bincount(support.blocks, support.multipliers, minlength=part.n_blocks)

@@ -1,4 +1,4 @@
-"""How: the solvers, by name or as objects."""
+"""The solvers, by name or as objects: how a problem is minimised."""
 
 from maxmargin.solvers.auto import SOLVERS, compatibility_table, make_solver
 from maxmargin.solvers.base import Snapshot, Solver, StepReport

@@ -1,4 +1,4 @@
-"""Planes of a model written in Python, in a state of the core: the oracle is asked here, and offers them."""
+"""Planes of a model written in Python, in a state of the core: Python calls the oracle, the core solves."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from maxmargin.runtime.executor import workers
 
 
 class AskedState:
-    """Of a state whose planes are made in Python: the oracle is asked here, and the core is offered them."""
+    """Base of states whose planes are made in Python: it calls the oracle for the core."""
 
     problem: Problem
     core: Any
 
     def batch_size(self) -> int:
-        """Blocks whose outputs are found at one w, then visited in turn.
+        """Return how many blocks are searched at one w before they are visited in turn.
 
-        Wide enough to feed the workers, narrow enough that w is fresh.
+        A large batch keeps all workers busy; a small one keeps w fresh.
         """
         examples: Any = self.problem.examples
         executor = getattr(examples, "executor", None)
@@ -28,11 +28,11 @@ class AskedState:
         return 1 if executor is None and not batched else max(8, 4 * workers(executor))
 
     def running(self) -> np.ndarray:
-        """The w that the visits see, read-only."""
+        """Return a read-only view of the w that the visits use."""
         return read_only(self.core.running)
 
     def ask(self, blocks: np.ndarray, w: np.ndarray) -> None:
-        """Offer the oracle's planes to their blocks."""
+        """Call the oracle for these blocks and pass its planes to the core."""
         exact = self.problem.examples.argmax_exact
         for plane in self.problem.oracle(blocks, w):
             _, lead = self.core.offer(plane.block, plane.offset, plane.index, plane.value, w)
@@ -40,12 +40,12 @@ class AskedState:
                 raise beaten(plane.block, lead)
 
     def readable(self, numbers: np.ndarray) -> list[Any]:
-        """Planes that the core keeps, by their numbers, as models written in Python have them."""
+        """Return planes of the core, by number, in the form of models written in Python."""
         planes = map(self.core.plane, numbers.tolist())
         return [(offset, (index, value)) for offset, index, value in planes]
 
     def _offered(self, point: Support) -> np.ndarray:
-        """The numbers under which the core keeps the planes of a dual point from now on."""
+        """Store the planes of a dual point in the core; return their numbers there."""
         w, planes = self.running(), zip(point.blocks, point.outputs, strict=True)
         numbers = [self.core.offer(int(i), a, *vector, w)[0] for i, (a, vector) in planes]
         return np.array(numbers, dtype=np.int32)

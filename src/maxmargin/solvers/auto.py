@@ -1,4 +1,4 @@
-"""Solvers by name, what each can solve, and the choice of ``solver="auto"``."""
+"""Solvers by name, the problems that each can solve, and the choice of ``solver="auto"``."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ SOLVERS: dict[str, type[Solver]] = {
         SGD,
     )
 }
-# "auto" takes the first that suits, or the last that solves the formulation: that is also the choice before
-# data are known. Proximal was measured on OCR letters, USPS and CoNLL-2000, for strong and weak
-# regularisation, cheap and expensive oracles: the fewest oracle calls and the least time of all solvers
-# here. SDCD is ten times faster than cutting planes on OCR letters, covertype and a treebank.
+# The order of choice of "auto": the first solver that suits the problem, else the last one that
+# solves the formulation. That last one is also the choice before the data are known. Proximal needs
+# the fewest oracle calls and the least time of all solvers here, and SDCD is much faster than
+# cutting planes.
 RANKED: tuple[Solver, ...] = (OneSlack(), Gdmm(), SDCD(), Proximal(), Exponentiated(), LBFGS())
 
 
 def compatible(formulation: Formulation, asks_for: tuple[str, ...] = ()) -> list[str]:
-    """Names of the solvers that can solve a formulation with these regularisers."""
+    """Return the names of the solvers that can solve a formulation with these regularisers."""
     return [
         name
         for name, kind in SOLVERS.items()
@@ -62,14 +62,14 @@ def compatible(formulation: Formulation, asks_for: tuple[str, ...] = ()) -> list
 
 @cache
 def ranked_for(formulation: Formulation) -> tuple[Solver, ...]:
-    """Those that "auto" may take, in its order."""
+    """Return the solvers that "auto" may choose for a formulation, in its order."""
     return tuple(solver for solver in RANKED if formulation in solver.formulations)
 
 
 def automatic(
     formulation: Formulation, problem: Problem | None, asks_for: tuple[str, ...]
 ) -> Solver:
-    """The choice of ``solver="auto"``."""
+    """Return the choice of ``solver="auto"``."""
     able = ranked_for(formulation)
     if problem is not None:
         for solver in able[:-1]:
@@ -85,10 +85,10 @@ def make_solver(
     problem: Problem | None = None,
     asks_for: tuple[str, ...] = (),
 ) -> Solver:
-    """The solver from a name or an instance; refuses early what it cannot solve.
+    """Return the solver for a name or an instance.
 
-    ``problem``, where it is known already, is what "auto" looks at; ``asks_for`` names the parameters of
-    the regulariser that the solver must honour.
+    Raise ValueError if it cannot solve the formulation. "auto" looks at ``problem`` if it is given.
+    ``asks_for`` names the parameters of the regulariser that the solver must support.
     """
     if isinstance(solver, type) and issubclass(solver, Solver):
         raise TypeError(f"solver: give an instance, {solver.__name__}(), not the class")
@@ -108,7 +108,7 @@ def make_solver(
 
 
 def compatibility_table() -> str:
-    """Solver x model x formulation as a Markdown table, from what solvers and models declare."""
+    """Return a Markdown table of solvers, models and formulations, from their declarations."""
     forms = [Formulation(hinge, rescaling) for hinge in HINGES for rescaling in RESCALINGS]
     soft = [Formulation(name) for name in SOFT]
     head = [

@@ -1,7 +1,7 @@
-"""What a solver is: ``start`` makes a state, ``step`` is about one pass, ``solution`` reads it.
+"""The interface of a solver: ``start`` makes a state, ``step`` is a pass, ``solution`` reads it.
 
-Options are frozen; all that changes is in the state. A solver never stops, prints or reads a clock:
-the training loop does.
+The options of a solver are frozen; only the state changes. A solver never stops, prints or reads a
+clock: the training loop does.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from maxmargin.problem.regularizer import NONNEGATIVE, PRIOR
 
 @dataclass(frozen=True)
 class StepReport:
-    """What a step did.
+    """The result of a step.
 
-    ``estimate`` is the gap as the solver saw it while w moved, in loss units. ``slacks`` are those of
-    every block where the step was one exact pass at the w it ended with, which need not be repeated.
-    ``ended`` says that the solver makes no further step, and why.
+    ``estimate`` is the gap in loss units, as the solver saw it while w moved. ``slacks`` is given
+    if the step was an exact pass at its final w: it has the slack of every block, and the pass need
+    not be repeated. ``ended`` is given if the solver makes no further step; it says why.
     """
 
     oracle_calls: int
@@ -38,14 +38,14 @@ class StepReport:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What a solver needs to go on later: weights, a dual point, and what else it wants, by name."""
+    """The data that a solver needs to resume: weights, a dual point, and arrays of its own by name."""
 
     w: np.ndarray
     support: Support
     own: dict[str, np.ndarray] = field(default_factory=dict)
 
     def array(self, name: str, *shape: int) -> np.ndarray:
-        """What the solver named so; refuses another shape."""
+        """Return an array of the solver by name; raise ValueError unless it has this shape and is finite."""
         found = self.own.get(name)
         if found is None or found.shape != shape or not np.isfinite(found).all():
             raise ValueError(f"a snapshot must have {name} of shape {shape}")
@@ -54,25 +54,29 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Solver(ABC):
-    """Base of all solvers: what one declares about itself is all that others know of it."""
+    """Base class of all solvers. A solver declares its properties here; callers rely on nothing else."""
 
     name: ClassVar[str] = ""
     formulations: ClassVar[tuple[Formulation, ...]] = (
         Formulation("max", "margin"),
         Formulation("max", "slack"),
     )
-    # Regularisers besides 1/2 |w|^2: a method that needs w to be linear in the multipliers cannot clip it.
+    # The regularisers besides 1/2 |w|^2 that the solver supports. A method that needs w to be
+    # linear in the multipliers cannot clip it.
     honours: ClassVar[tuple[str, ...]] = (PRIOR, NONNEGATIVE)
-    needs: ClassVar[tuple[str, ...]] = ()  # powers that the examples must have: ``models.registry``
-    # Kinds of dual points that it can start from; without any there is no warm start.
+    # Capabilities that the examples must have: ``models.registry``.
+    needs: ClassVar[tuple[str, ...]] = ()
+    # The kinds of dual points that the solver can start from; if empty, there is no warm start.
     continues_from: ClassVar[tuple[str, ...]] = (PLANES,)
-    in_parts: ClassVar[bool] = False  # reads the data a part at a time
-    takes_free: ClassVar[bool] = True  # infinite scales of a prior, by proximal points (``free``)
-    # Reaches any tolerance in practice, not only in the limit.
+    in_parts: ClassVar[bool] = False  # whether it reads the data one part at a time
+    # Whether infinite scales of a prior work, by proximal points (``free``).
+    takes_free: ClassVar[bool] = True
+    # Whether it reaches any tolerance in practice, and not only in the limit.
     pairwise_optimum: ClassVar[bool] = True
-    thresholds: ClassVar[tuple[str, ...]] = ("tol",)  # of its states, which follow the tolerance
-    verify = True  # training ends with an exact pass, for a proven certificate
-    advice: ClassVar[str] = ""  # to a user whose training ended at a budget, in place of the usual
+    # Fields of the state that scale with the tolerance.
+    thresholds: ClassVar[tuple[str, ...]] = ("tol",)
+    verify = True  # whether training ends with an exact pass, for a proven certificate
+    advice: ClassVar[str] = ""  # solver-specific advice if a budget ended training
 
     def __post_init__(self) -> None:
         for own in fields(self):
@@ -82,19 +86,19 @@ class Solver(ABC):
 
     @classmethod
     def suits(cls, problem: Problem) -> bool:
-        """Whether "auto" should take it, among the solvers that can solve this problem."""
+        """Return whether "auto" should choose it, given that it can solve this problem."""
         return False
 
     def honoured(self) -> tuple[str, ...]:
-        """Regularisers besides 1/2 |w|^2 that this solver honours with its options."""
+        """Return the regularisers besides 1/2 |w|^2 that this solver supports with its options."""
         return self.honours
 
     def continues(self, problem: Problem) -> tuple[str, ...]:
-        """Kinds of dual points of this problem that it can start from."""
+        """Return the kinds of dual points of this problem that the solver can start from."""
         return self.continues_from
 
     def beyond(self, formulation: Formulation, asks_for: tuple[str, ...]) -> str:
-        """What of a formulation with these regularisers it does not solve, in words; or nothing."""
+        """Return a message that says why it cannot solve this formulation with these regularisers, or ""."""
         if formulation not in self.formulations:
             return f"solver {self.name!r} does not solve {formulation}"
         missing = [name for name in asks_for if name not in self.honoured()]
@@ -103,7 +107,7 @@ class Solver(ABC):
         return f"solver {self.name!r}, {self!r}, does not honour {' and '.join(missing)}"
 
     def check(self, problem: Problem, warm: Support | None = None) -> None:
-        """Refuse a problem, or a warm start, that it declares not to take."""
+        """Raise ValueError if the solver cannot take this problem or this warm start."""
         beyond = self.beyond(problem.formulation, problem.regularizer.asks_for)
         if beyond:
             raise ValueError(beyond)
@@ -122,44 +126,44 @@ class Solver(ABC):
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
     ) -> Any:
-        """A state at w = 0, or at the multipliers of `warm`."""
+        """Return a state at w = 0, or at the multipliers of `warm`."""
 
     @abstractmethod
     def step(self, problem: Problem, state: Any) -> StepReport:
-        """About one pass."""
+        """Make about one pass."""
 
     def solution(self, problem: Problem, state: Any) -> tuple[np.ndarray, Support]:
-        """w and the multipliers, in double precision."""
+        """Return w and the multipliers, in double precision."""
         return state.solution()
 
     def learn(self, problem: Problem, state: Any, slacks: np.ndarray) -> None:
-        """Receive what an exact pass found that did not end training."""
+        """Receive the slacks of an exact pass after which training goes on."""
         state.refresh()
 
     def resumes(self, problem: Problem) -> bool:
-        """Whether it can go on from a snapshot of this problem."""
+        """Return whether the solver can resume from a snapshot of this problem."""
         return bool(self.continues(problem))
 
     def snapshot(self, problem: Problem, state: Any) -> Snapshot:
-        """What ``resume`` needs."""
+        """Return the data that ``resume`` needs."""
         return Snapshot(*self.solution(problem, state))
 
     def resume(self, problem: Problem, tol: float, rng: np.random.Generator, at: Snapshot) -> Any:
-        """A state that goes on from a snapshot."""
+        """Return a state that continues from a snapshot."""
         return self.start(problem, tol, rng, at.support)
 
     def retarget(self, problem: Problem, state: Any, factor: float) -> None:
-        """The tolerance is this many times what it was: the objective is known better now."""
+        """Multiply the tolerance of the state by a factor, because the objective is known better now."""
         for name in self.thresholds:
             setattr(state, name, factor * getattr(state, name))
 
     def reduced_gap(self, problem: Problem, state: Any) -> float | None:
-        """The gap of the problem reduced to the kept outputs, where that is another one; else None."""
+        """Return the gap of the problem reduced to the cached outputs, or None if it is the whole problem."""
         return None
 
 
 def slow(name: str) -> str:
-    """The advice of a solver that goes only as far as its rate allows."""
+    """Return the advice of a solver with a slow rate of convergence."""
     return f"solver {name!r} converges slowly; solver='auto' is faster, or raise tol"
 
 
@@ -174,5 +178,5 @@ SHARE = Rule("in (0, 1]", lambda x: 0 < x <= 1)
 
 
 def option(default: Any, rule: Rule) -> Any:
-    """An option of a solver: its default, and the rule for other values."""
+    """Define an option of a solver by its default and the rule for other values."""
     return field(default=default, metadata={"rule": rule})

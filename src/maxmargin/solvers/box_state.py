@@ -1,10 +1,10 @@
-"""BoxState: outputs kept for each block, multipliers in a box, and w; the Python side of the core's.
+"""BoxState: cached outputs, multipliers in a box, and w; the Python side of the core's state.
 
-    hinge="sum":   0 <= a_i(y) <= mass_i,   w = - sum a psi, or by the law of a prior as in ``dual_state``
+    hinge="sum":   0 <= a_i(y) <= mass_i,   w = - sum a psi, or with a prior as in ``dual_state``
 
-V_i, the kept outputs of block i, are all of them where these can be tried, else what searches have found.
-The problem reduced to the V_i has the same dual with a = 0 elsewhere, so that its dual bound holds for the
-whole problem; its primal is too small.
+V_i is the set of cached outputs of block i. It has all outputs if these can be tried one by one,
+else only the outputs that searches have found. The problem reduced to the V_i has the same dual
+with a = 0 elsewhere. So its dual bound holds for the whole problem, but its primal is too small.
 """
 
 from __future__ import annotations
@@ -23,38 +23,40 @@ from maxmargin.problem.regularizer import Prior, dot, tilted
 from maxmargin.solvers.asked_state import AskedState
 from maxmargin.solvers.dual_state import KeptState
 
-PLANE_BYTES, LABEL_BYTES = 32, 4  # of a kept output, and of each of its labels
-MOST_VIOLATORS = 1000  # kept outputs of a block, at most, when listed violators are added
+PLANE_BYTES, LABEL_BYTES = 32, 4  # bytes of a cached output, and of each of its labels
+# Largest number of cached outputs of a block to which listed violators are added.
+MOST_VIOLATORS = 1000
 
 
 @dataclass(frozen=True)
 class BoxVisit:
-    """What one pass did."""
+    """The result of one pass."""
 
     oracle_calls: int
-    found: int  # outputs that were not kept before
-    gap: float  # of the reduced problem, as it was seen while w moved
+    found: int  # number of outputs that were not cached before
+    gap: float  # gap of the reduced problem, as seen while w moved
     change: float  # sum of the squared steps
-    shares: np.ndarray  # of the gap, of each block in the order of the visits
+    shares: np.ndarray  # each block's part of the gap, in the order of the visits
 
 
 @dataclass(eq=False, repr=False)
 class BoxState(KeptState):
-    """Multipliers and w of a compiled model; with ``cuts``, for cuts at any w instead of visits.
+    """Multipliers and w of a compiled model.
 
-    Cuts are of the risk alone: a state for them knows no prior.
+    With ``cuts``, it computes cuts at any w instead of making visits. Cuts only concern the risk,
+    so a state for cuts ignores the prior.
     """
 
     single: ClassVar[bool] = False
     cuts: bool = False
-    # The reduced problem is solved, and no violator is left that could be added.
+    # Whether the reduced problem is solved and no violator is left to add.
     settled: bool = field(default=False, init=False)
     oracle_calls: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         problem, cuts = self.problem, self.cuts
         self.complete: bool = problem.exact
-        # Each block's share of the gap by its mass, as its last visit saw it.
+        # Each block's part of the gap divided by its mass, as of its last visit.
         self.violations: np.ndarray = np.zeros(problem.n_blocks)
         if not cuts:
             problem = tilted_by_plane(problem)
@@ -68,20 +70,20 @@ class BoxState(KeptState):
 
     def _open(self, problem: Problem, mass: np.ndarray) -> Any:
         examples: Any = problem.examples
-        # Under a kernel visits move w by kernel rows; a cut needs the values of w only.
+        # With a kernel, visits move w by kernel rows, while a cut needs only the values of w.
         data = examples.plain.core if self.cuts and examples.kernelised else examples.core
         return data.box(problem.rescaling, mass, self.complete)
 
     def visit(
         self, order: np.ndarray, oracle: bool = True, update: bool = True, keep: int = 0
     ) -> BoxVisit:
-        """One pass of coordinate steps over the blocks of `order`, with a search for a violator or not."""
+        """Make coordinate steps on the blocks of `order`; with `oracle`, search each for a violator first."""
         return self.seen(order, self.core.visit(order, oracle, update, keep))
 
     def seen(
         self, order: np.ndarray, report: tuple[int, int, float, float, np.ndarray]
     ) -> BoxVisit:
-        """What the core says of a pass, in the units of the problem."""
+        """Convert the report of the core to the units of the problem, and record it."""
         calls, found, gap, change, shares = report
         shares /= self.unit
         self.oracle_calls += calls
@@ -91,19 +93,23 @@ class BoxState(KeptState):
     def visit_sets(
         self, order: np.ndarray, oracle: bool, tolerance: float = 0.0
     ) -> tuple[int, int, float, float]:
-        """One pass that adds sets of violators, or moves their multipliers: calls, found, violation, gain."""
+        """Make a pass that adds sets of violators (`oracle`) or moves the multipliers of sets.
+
+        Return the number of oracle calls and of new sets, the violation, and the gain of the dual.
+        """
         calls, found, violation, gain = self.core.visit_sets(order, oracle, tolerance)
         return calls, found, violation / self.unit, gain / self.unit
 
     def values(self, w: np.ndarray) -> np.ndarray:
-        """w as the core of the cuts knows it."""
+        """Return w in the form that the core needs for cuts."""
         examples: Any = self.problem.examples
         return examples.values(w) if examples.kernelised else w
 
     def cut(self, w: np.ndarray, oracle: bool) -> tuple[Cut, int]:
-        """The plane of the whole set at w, of the violators among the kept outputs; and how many are new.
+        """Return the plane of the whole set at w, from the violators among the cached outputs.
 
-        ``outputs`` of the cut are the numbers of these violators, as bits.
+        Also return how many outputs are new. ``outputs`` of the cut is a bit mask over the numbers
+        of the cached outputs: it marks the violators.
         """
         slacks, offset, vector, flags, _, found = self.core.cut(
             np.ascontiguousarray(self.values(w)), oracle, self.problem.n_jobs
@@ -113,12 +119,12 @@ class BoxState(KeptState):
         ), found
 
     def widen(self, most: int, w: np.ndarray | None = None) -> int:
-        """Violators at w, or at the running w, that are not kept yet; how many were added."""
+        """Add violators at w, or at the running w, that are not cached yet; return how many were added."""
         point = None if w is None else np.ascontiguousarray(self.values(w))
         return self.core.widen(point, most, self.problem.n_jobs)
 
     def reduced_gap(self) -> float:
-        """The gap of the reduced problem at the running w, in loss units."""
+        """Return the gap of the reduced problem at the running w, in loss units."""
         seen = self.visit(self.problem.active, oracle=False, update=False)
         return loss_units(seen.gap, self.problem.total)
 
@@ -131,7 +137,11 @@ class BoxState(KeptState):
         return replace(whole.chosen(own, self.problem.examples.output_sizes(found)), partial=True)
 
     def usage(self) -> tuple[np.ndarray, ...]:
-        """Of each block its gap, bytes of planes, how many of them can still move, and their multipliers."""
+        """Return four numbers for each block.
+
+        They are its part of the gap by mass, the bytes of its planes, one more than the number of
+        its multipliers below the bound, and the sum of its multipliers.
+        """
         found, multipliers, _ = self.core.support()
         n, sizes = self.problem.n_blocks, self.problem.examples.output_sizes(found)
         inside = multipliers < self.unit * self.problem.mass[found]
@@ -143,13 +153,13 @@ class BoxState(KeptState):
         )
 
     def restore(self, support: Support) -> None:
-        """Start from these multipliers, each cut off at the mass of its block."""
+        """Start from these multipliers, each clipped to the mass of its block."""
         scaled = self.unit * support.multipliers
         self.core.restore(support.blocks, scaled, self._offered(support))
 
 
 class ExplicitBoxState(AskedState, BoxState):
-    """The same for planes that are made in Python."""
+    """A box state whose planes are made in Python."""
 
     def _open(self, problem: Problem, mass: np.ndarray) -> Any:
         examples: Any = problem.examples
@@ -162,12 +172,12 @@ class ExplicitBoxState(AskedState, BoxState):
         return state
 
     def ask(self, blocks: np.ndarray, w: np.ndarray) -> None:
-        """Offer the oracle's planes to their blocks, where not all planes are there already."""
+        """Call the oracle and pass its planes to the core, unless all planes are there already."""
         if not self.complete:
             super().ask(blocks, w)
 
     def batches(self, order: np.ndarray) -> Iterator[np.ndarray]:
-        """Parts of an order; the planes of a part are found at one w."""
+        """Yield the parts of an order; the planes of one part are computed at the same w."""
         size = len(order) if self.complete else self.batch
         return (order[start : start + size] for start in range(0, len(order), max(1, size)))
 
@@ -198,9 +208,9 @@ class ExplicitBoxState(AskedState, BoxState):
 
 
 def tilted_by_plane(problem: Problem) -> Problem:
-    """The same with its frozen plane in the regulariser; what is left of the plane is a constant.
+    """Return the problem with the linear part of its frozen plane moved into the regulariser.
 
-    A plane is a tilt of the regulariser, and this a shift of its mean.
+    A linear term shifts the mean of the regulariser; only a constant remains of the plane.
     """
     if problem.frozen is None:
         return problem
@@ -217,7 +227,7 @@ def open_box(
     warm: Support | None = None,
     cuts: bool = False,
 ) -> BoxState:
-    """A box state for the problem's model."""
+    """Open a box state for the problem's model."""
     kind = ExplicitBoxState if problem.examples.core is None else BoxState
     state = kind(problem, tol, rng, cuts)
     if warm is not None:

@@ -1,8 +1,8 @@
-"""Multipliers of constraints that are all written down, and w: the Python side of the core's ``Coordinate``.
+"""Multipliers of explicit constraints, and w: the Python side of the core's ``Coordinate``.
 
-A visit scores every output of a block and solves the block (``cpp/solvers/block_step.hpp``); epochs and
-rounds are compiled (``cpp/solvers/dual_coordinate.hpp``). As in a dual state, a prior of one scale s is
-another C: objectives are divided by ``unit`` = s^2.
+A visit scores every output of a block and solves the block (``cpp/solvers/block_step.hpp``). Epochs
+and rounds are compiled (``cpp/solvers/dual_coordinate.hpp``). As in a dual state, a prior with one
+scale s acts like another C: objectives are divided by ``unit`` = s^2.
 """
 
 from __future__ import annotations
@@ -18,27 +18,37 @@ from maxmargin.problem.regularizer import Prior
 from maxmargin.solvers.base import StepReport
 from maxmargin.solvers.dual_state import known_outputs, shift_of
 
-MANY = 2**40  # visits: no limit
-SMALL_WORK = 250_000  # blocks x weights: a step over less may make several rounds
-# Such a step makes at least two, and one for this many made before it: budgets end where they should.
+MANY = 2**40  # number of visits that means no limit
+SMALL_WORK = 250_000  # blocks x weights: on smaller data, one step may make several rounds
+# A step on small data makes at least LEAST_ROUNDS rounds, or one for every ROUNDS_BEFORE rounds
+# made so far. More rounds per step would overrun a budget.
 LEAST_ROUNDS, ROUNDS_BEFORE = 2, 2
-FURTHER = 1e-2  # of the gap that was enough, where a step is made all the same
-# Visits see the gap while w moves: at the end of a round it is 0.8 to 1.6 times the sum of what they saw, on
-# text, digits, covertype and breast cancer. Small data: another round takes less than an exact pass in vain.
+# Factor on the last estimate: the next target if a step follows although the target was met.
+FURTHER = 1e-2
+# Factors on the gap that visits saw while w moved, which give the gap at the end of a round. If
+# they are too small, exact passes are made in vain; if too large, rounds. An exact pass of small
+# data costs more than a round.
 HINDSIGHT, HINDSIGHT_OF_SMALL = 1.4, 2.0
-# Blocks are looked at once more before an estimate is believed, where the epoch saw this many times what is
-# enough. On large data such a look takes as long as a round; an exact pass of small data takes longer.
+# If an epoch saw a gap above this factor times the target, old parts of the gap are measured again
+# before the estimate counts. Larger values trust old parts more often and risk an exact pass in
+# vain.
 FAR, FAR_OF_SMALL = 10.0, 3.0
-# Of the blocks: satisfied ones rest where the others are at most this part, and on small data. Where more are
-# not, rests save little, and sweeps over those move w far from what the epoch saw of the resting ones.
+# Satisfied blocks rest only if at most this share of all blocks is not satisfied, and always on
+# small data. With more unsatisfied blocks, rests save little, and sweeps over those blocks move w
+# far away from where resting blocks were seen.
 FEW_BLOCKS = 0.125
-# Of the loss: where a gap below PRECISE is asked for, rounds that leave less than CLIMB_BELOW end with a
-# climb of the face. Rougher solutions take longer with climbs than without.
+# If the target gap is below PRECISE times the loss, rounds that leave a gap below CLIMB_BELOW times
+# the loss end with a climb of the face. For rougher solutions a climb costs more time than it
+# saves.
 PRECISE, CLIMB_BELOW = 1e-6, 0.3
 
 
 def explicit_constraints(problem: Problem) -> ExplicitConstraints | None:
-    """All constraints of a problem that rescales margins, without a mean or scales of weights; else None."""
+    """Return all constraints as a list if the problem allows it, else None.
+
+    The problem must have margin rescaling and no frozen plane. Its prior must have mean 0 and one
+    scale.
+    """
     prior = problem.regularizer
     scaled = isinstance(prior, Prior) and not (prior.uniform and prior.mean is None)
     if problem.rescaling != "margin" or scaled or problem.frozen is not None:
@@ -48,19 +58,19 @@ def explicit_constraints(problem: Problem) -> ExplicitConstraints | None:
 
 @dataclass(eq=False, repr=False)
 class CoordinateState:
-    """Multipliers of explicit constraints, and w; blocks with g_i <= ``satisfied_below`` are satisfied."""
+    """Multipliers of explicit constraints, and w. Blocks with g_i <= ``satisfied_below`` are satisfied."""
 
     problem: Problem
     explicit: ExplicitConstraints
     satisfied_below: float
     rng: np.random.Generator
     single: bool
-    aim: float = 0.0  # the gap asked for, where a step may end before its last round
-    enough: float = np.inf  # and the one that ends a step, where it is less
-    loss: float = 0.0  # mean, where it is known
+    aim: float = 0.0  # target gap, at which a step may end before its last round
+    enough: float = np.inf  # the gap that ends a step, if it is less than ``aim``
+    loss: float = 0.0  # mean loss, if it is known
     made: int = 0  # rounds so far
-    probed: int = 0  # oracle calls that no step has reported
-    passes_left: float = np.inf  # of the budget
+    probed: int = 0  # oracle calls that no step has reported yet
+    passes_left: float = np.inf  # passes that the budget still allows
 
     def __post_init__(self) -> None:
         problem = self.problem
@@ -69,7 +79,7 @@ class CoordinateState:
         self.work: int = problem.n_blocks * problem.dimension
 
     def epoch(self, shrinking: bool) -> StepReport:
-        """One pass over the blocks that are not put aside."""
+        """Make one pass over the blocks that shrinking has not set aside."""
         seed = int(self.rng.integers(2**63))
         visits, _, _, violation = self.core.epoch(seed, shrinking, self.satisfied_below)
         return self._report(visits, violation)
@@ -77,7 +87,7 @@ class CoordinateState:
     def rounds(
         self, sweeps: int, skip: int, inner: float, momentum: float, decay: float
     ) -> StepReport:
-        """A round of the proximal method, or several where one is short, until the gap is small enough."""
+        """Make a round of the proximal method, or several short ones, until the gap is small enough."""
         seed = int(self.rng.integers(2**63))
         small = self.work <= SMALL_WORK
         rounds = 1
@@ -105,7 +115,7 @@ class CoordinateState:
         self.made += made
         calls, self.probed = visits + self.probed, 0
         report = self._report(calls, hindsight * gap)
-        if report.estimate <= hindsight * self.aim:  # a step after this one is asked for more
+        if report.estimate <= hindsight * self.aim:  # a further step needs a smaller target
             self.enough = FURTHER * report.estimate
         return report
 
@@ -114,15 +124,15 @@ class CoordinateState:
         return StepReport(visits, estimate, self.core.dual() / self.unit, self.core.n_planes)
 
     def weights(self) -> np.ndarray:
-        """The running w."""
+        """Return the running w."""
         return self.core.weights()
 
     def solution(self) -> tuple[np.ndarray, Support]:
-        """w and the multipliers."""
+        """Return w and the multipliers."""
         return self.weights(), self.support()
 
     def support(self) -> Support:
-        """The constraints with positive multipliers."""
+        """Return the constraints with positive multipliers."""
         blocks, multipliers, outputs = self.core.support()
         return Support(blocks, multipliers / self.unit, outputs)
 
@@ -132,6 +142,6 @@ class CoordinateState:
         self.core.restore(point.blocks, point.multipliers, known_outputs(self.problem, point))
 
     def reopen(self) -> None:
-        """See all blocks again, with the rounding removed from w."""
+        """Include all blocks again, and recompute w without accumulated rounding."""
         self.core.refresh()
         self.core.reopen()

@@ -2,10 +2,10 @@
 
     risk(w) >= b_c + <g_c, w>  for every cut c;     D(beta) = <b, beta> - R*(- sum_c beta_c g_c)
 
-with beta on the simplex. With the law w = m + Sigma q of a prior, of which m = 0 and Sigma = I is the plain
-case, D(beta) = <b + <g, m>, beta> - 1/2 |sum_c beta_c g_c|^2 in the metric of Sigma. Any beta is a dual
-point of the problem: each cut is one (an output of every block), and the problem's multipliers are their
-mixture.
+with beta on the simplex. With a prior, w = m + Sigma q; without one, m = 0 and Sigma = I. Then
+D(beta) = <b + <g, m>, beta> - 1/2 |sum_c beta_c g_c|^2 in the metric of Sigma. Any beta is a dual
+point of the problem: each cut is one, as it has one output of every block, and the multipliers of
+the problem are their mixture.
 """
 
 from __future__ import annotations
@@ -22,14 +22,18 @@ from maxmargin.problem.regularizer import Prior
 from maxmargin.solvers.box_state import BoxState, open_box
 from maxmargin.solvers.dual_state import open_state, unpriored
 
-QP_STEPS = 100_000  # of the inner quadratic program, at most: budgets are looked at between rounds
-MOST_UNMERGED = 20  # cuts of the line search that are not yet merged into one
+# Most steps of the inner quadratic program, since budgets are checked only between rounds.
+QP_STEPS = 100_000
+MOST_UNMERGED = 20  # cuts of the line search before they are merged into one
 
 
 def solve_program(
     hessian: np.ndarray, offsets: np.ndarray, start: np.ndarray, tolerance: float
 ) -> tuple[np.ndarray, bool]:
-    """max <offsets, beta> - 1/2 beta' hessian beta over the simplex; whether to the tolerance."""
+    """Maximise <offsets, beta> - 1/2 beta' hessian beta over the simplex.
+
+    Return beta, and whether it is optimal up to the tolerance.
+    """
     beta = start.copy()
     left = core.simplex_qp(hessian, offsets, beta, tolerance, QP_STEPS)
     return beta / beta.sum(), left <= tolerance
@@ -46,27 +50,27 @@ class PrimalPoint:
 
 @dataclass(frozen=True)
 class Cuts:
-    """All that is known of the cuts: a value, so that an interrupt never sees half a change."""
+    """All data of the cuts in one immutable value, so that an interrupt never leaves it half changed."""
 
     offsets: np.ndarray  # b_c + <g_c, m>
     beta: np.ndarray
-    trial: np.ndarray  # beta of the program with the proximal term
-    idle: np.ndarray  # rounds without a multiplier
+    trial: np.ndarray  # beta of the program that has the proximal term
+    idle: np.ndarray  # rounds that each cut had no multiplier
     pulls: np.ndarray  # <g_c, center - m>
     hessian: np.ndarray
     vectors: tuple[CompactVector, ...]
-    points: tuple[Any, ...]  # each cut as a dual point of its own
+    points: tuple[Any, ...]  # each cut as a dual point
 
     @classmethod
     def none(cls) -> Cuts:
-        """No cut yet."""
+        """Return an empty set of cuts."""
         empty = np.empty(0)
         return cls(empty, empty, empty, np.empty(0, np.int64), empty, np.empty((0, 0)), (), ())
 
     def grown(
         self, offset: float, vector: np.ndarray, image: np.ndarray, pull: float, point: Any
     ) -> Cuts:
-        """One more cut, without a multiplier: a row of the Hessian."""
+        """Return these cuts and one more, which has no multiplier yet; the Hessian grows by a row."""
         row = np.array([inner(g, image) for g in self.vectors] + [vector @ image])
         n = len(self.beta)
         hessian = np.empty((n + 1, n + 1))
@@ -84,7 +88,7 @@ class Cuts:
         )
 
     def only(self, stays: np.ndarray) -> Cuts:
-        """These cuts and no others."""
+        """Return only the cuts at these places."""
         columns = ("offsets", "beta", "trial", "idle", "pulls")
         kept: dict[str, Any] = {name: getattr(self, name)[stays] for name in columns}
         kept |= {n: tuple(getattr(self, n)[c] for c in stays) for n in ("vectors", "points")}
@@ -93,20 +97,20 @@ class Cuts:
 
 @dataclass
 class CutState:
-    """What 1-slack cutting planes know."""
+    """The state of 1-slack cutting planes."""
 
     tol: float
     w: np.ndarray
     everything: np.ndarray  # the numbers of all blocks, shared by the cuts
-    cache: Any = None  # the last outputs of each block, where they are kept
+    cache: Any = None  # cache of the last outputs of each block, or None
     best: PrimalPoint | None = None
     gap: float = np.inf  # P(best) - D(beta), after the last exact cut
-    rounds: int = 0  # cuts so far, cached ones included
+    rounds: int = 0  # number of cuts so far, including cuts from the cache
     cuts: Cuts = field(default_factory=Cuts.none)
     proximity: float = 0.0  # k of the proximal term k/2 |w - center|^2
     center: np.ndarray | None = None
-    settled: bool = False  # no further cut would help
-    lasting: bool = True  # the primal that was seen at an earlier w is still valid
+    settled: bool = False  # whether no further cut would help
+    lasting: bool = True  # whether the best primal of earlier rounds is still valid
 
     @property
     def beta(self) -> np.ndarray:
@@ -115,7 +119,7 @@ class CutState:
 
     @property
     def best_w(self) -> np.ndarray:
-        """The best w so far; where none was looked at yet, as after a warm start, w itself."""
+        """The best w so far, or w itself if none was evaluated yet, as after a warm start."""
         return self.w if self.best is None else self.best.w
 
     def add(
@@ -126,7 +130,7 @@ class CutState:
         point: Any,
         beta: np.ndarray | None = None,
     ) -> None:
-        """A new cut; `beta` are the multipliers of all from then on, where given."""
+        """Add a cut; `beta`, if given, becomes the multipliers of all cuts."""
         prior = problem.regularizer
         near = 0.0 if prior.mean is None else float(prior.mean @ vector)
         pull = 0.0
@@ -136,24 +140,24 @@ class CutState:
         self.cuts = cuts if beta is None else replace(cuts, beta=beta)
 
     def ask(self, problem: Problem) -> Cut:
-        """A cut of the oracle at w, which the cache learns."""
+        """Return a cut by the oracle at w, and add its outputs to the cache."""
         cut = problem.cut(self.w)
         if self.cache is not None:
             self.cache.add(cut.outputs)
-            if not problem.exact:  # what is known may be better than what was found
+            if not problem.exact:  # cached outputs may beat the oracle
                 cut = problem.cut(self.w, self.cache)
         return cut
 
     def ask_cache(self, problem: Problem) -> Cut:
-        """A cut of kept outputs at w."""
+        """Return a cut of cached outputs at w."""
         return problem.cut(self.w, self.cache)
 
     def point(self, problem: Problem, cut: Cut) -> Any:
-        """A cut as a dual point."""
+        """Return a cut as a dual point."""
         return Support(self.everything, problem.mass, slim(cut.outputs))
 
     def mixed(self, beta: np.ndarray) -> np.ndarray:
-        """sum_c beta_c g_c."""
+        """Return sum_c beta_c g_c."""
         total = np.zeros_like(self.w)
         for b, g in zip(beta, self.cuts.vectors, strict=True):
             if b <= 0:
@@ -165,14 +169,14 @@ class CutState:
         return total
 
     def solve(self, problem: Problem, tolerance: float) -> bool:
-        """The program over the cuts, from the current beta; then w by the law. Whether it was solved."""
+        """Solve the program over the cuts from the current beta, then set w; return whether it was solved."""
         cuts = self.cuts
         beta, solved = solve_program(cuts.hessian, cuts.offsets, cuts.beta, tolerance)
         if self.proximity == 0:
             self.cuts = replace(cuts, beta=beta)
             self.w = problem.regularizer.law(-self.mixed(beta))
             return solved
-        # with the proximal term: w = (k z + m - Sigma sum beta g) / (1 + k)
+        # With the proximal term: w = (k z + m - Sigma sum beta g) / (1 + k).
         assert self.center is not None
         shrink = 1 / (1 + self.proximity)
         offsets = cuts.offsets + self.proximity * shrink * cuts.pulls
@@ -184,7 +188,7 @@ class CutState:
         return solved and near
 
     def search_line(self, problem: Problem) -> None:
-        """The best point between beta and the newest cut, as in the proof of Theorem 5."""
+        """Move beta to the best point on the line to the newest cut, as in the proof of Theorem 5."""
         cuts = self.cuts
         towards = -cuts.beta
         towards[-1] += 1.0
@@ -196,18 +200,18 @@ class CutState:
         self.w = problem.regularizer.law(-self.mixed(self.beta))
 
     def dual(self) -> float:
-        """D(beta)."""
+        """Return D(beta)."""
         beta = self.beta
         return float(self.cuts.offsets @ beta - 0.5 * beta @ self.cuts.hessian @ beta)
 
     def risk(self, problem: Problem, w: np.ndarray) -> float:
-        """What the cuts know of the risk at w."""
+        """Return the lower bound of the cuts on the risk at w."""
         prior, cuts = problem.regularizer, self.cuts
         image = prior.metric(prior.centred(w))
         return max(b + inner(g, image) for b, g in zip(cuts.offsets, cuts.vectors, strict=True))
 
     def recenter(self, problem: Problem, center: np.ndarray, proximity: float) -> None:
-        """A new centre and weight of the proximal term."""
+        """Set the centre and the weight of the proximal term."""
         self.proximity = proximity
         if center is not self.center:
             prior = problem.regularizer
@@ -216,13 +220,13 @@ class CutState:
             self.center, self.cuts = center, replace(self.cuts, pulls=pulls)
 
     def take_prior(self, before: Prior, prior: Prior) -> bool:
-        """Continue with another mean; False where the scales differ: then nothing kept is of use."""
+        """Continue with another mean; return False if the scales differ, since the Hessian is then wrong."""
         if not np.array_equal(before.scale, prior.scale):
             return False
         assert before.mean is not None and prior.mean is not None
         shift, cuts = prior.mean - before.mean, self.cuts
         rises = np.array([inner(g, shift) for g in cuts.vectors])
-        # pulls are those of the centre as seen from the mean
+        # Pulls are relative to the mean.
         self.cuts = replace(cuts, offsets=cuts.offsets + rises, pulls=cuts.pulls - rises)
         self.best, self.gap, self.settled = None, np.inf, False
         return True
@@ -236,7 +240,7 @@ class CutState:
         self.cuts = cuts if len(stays) == len(idle) else cuts.only(stays)
 
     def gather(self, problem: Problem) -> None:
-        """One cut in place of all: their mixture is a dual point as well."""
+        """Merge all cuts into one if there are many: their mixture is a dual point as well."""
         if len(self.beta) <= MOST_UNMERGED:
             return
         offset, vector = float(self.cuts.offsets @ self.beta), self.mixed(self.beta)
@@ -247,28 +251,28 @@ class CutState:
         self.cuts = whole.cuts
 
     def mixture(self, problem: Problem) -> Any:
-        """The dual point of beta, as one."""
+        """Return the mixture of the cuts by beta, as one dual point."""
         return self.merged(problem)
 
     def support(self) -> Support:
-        """The multipliers of the blocks: those of each cut, times its own."""
+        """Return the multipliers of the blocks, summed over the cuts by their own multipliers."""
         pairs = zip(self.beta, self.cuts.points, strict=True)
         return joined_points([point.times(b) for b, point in pairs if b > 0])
 
     def merged(self, problem: Problem) -> Support:
-        """The same, with what several cuts share added up by a dual state."""
+        """Return the same support, with the multipliers of equal planes added up by a dual state."""
         state = open_state(unpriored(problem), self.tol, np.random.default_rng(0))
         state.restore(self.support())
         return state.support()
 
     def earlier(self, problem: Problem, warm: Support) -> tuple[Support, Any]:
-        """The multipliers of an earlier fit as they fit this problem; and as the point of a cut."""
+        """Return the multipliers of an earlier fit for this problem, and again as the point of a cut."""
         point = warm.rescaled(problem.mass)
         return point, point
 
 
 def parted(point: Support, sizes: np.ndarray) -> list[Support]:
-    """The dual points that a joint one is made of: of each how many planes, and how long its outputs."""
+    """Split a joint dual point into its parts; ``sizes`` has their numbers of planes and output lengths."""
     ends = np.cumsum(sizes, axis=0)
     if len(ends) == 0 or ends[-1].tolist() != [len(point), len(point.outputs)]:
         raise ValueError("a snapshot must have as many planes as its cuts")
@@ -280,26 +284,26 @@ def parted(point: Support, sizes: np.ndarray) -> list[Support]:
 
 
 def slim(outputs: Any) -> Any:
-    """Labels in as few bytes as they need: a cut keeps an output of every block."""
+    """Store labels in the smallest integer type, because a cut keeps an output of every block."""
     if not isinstance(outputs, np.ndarray) or len(outputs) == 0:
         return outputs
     return outputs.astype(np.min_scalar_type(int(outputs.max())))
 
 
 def unslim(outputs: Any) -> Any:
-    """The outputs as the model takes them."""
+    """Return the outputs in the integer type that the model takes."""
     return outputs.astype(np.int32) if isinstance(outputs, np.ndarray) else outputs
 
 
 @dataclass
 class SetCuts(CutState):
-    """What 1-slack cutting planes know of the summed error (OP2-1-slack).
+    """The state of 1-slack cutting planes for the summed error (OP2-1-slack).
 
         risk(w) = sum_i mass_i max over sets S_i of outputs: sum_{y in S_i} s_i(y)
 
-    A cut is a set of violators for each block (Algorithm 1 of Balamurugan, Shevade and Babu), kept as bits
-    over the outputs that were found so far. A mixture beta of cuts is the dual point a_i(y) = mass_i (sum of
-    the beta of the cuts that hold y), which is in the box.
+    A cut is a set of violators for each block (Algorithm 1 of Balamurugan, Shevade and Babu),
+    stored as a bit mask over all outputs found so far. A mixture beta of cuts is the dual point
+    a_i(y) = mass_i (sum of beta over the cuts that contain y), which lies in the box.
     """
 
     box: BoxState = field(kw_only=True)
@@ -314,7 +318,7 @@ class SetCuts(CutState):
         return cut.outputs
 
     def shares(self) -> np.ndarray:
-        """a_i(y) / mass_i of the kept outputs, by number."""
+        """Return a_i(y) / mass_i of the cached outputs, by number."""
         parts = [
             (beta, point if point.dtype == np.float64 else np.unpackbits(point))
             for beta, point in zip(self.beta, self.cuts.points, strict=True)
@@ -340,7 +344,7 @@ class SetCuts(CutState):
         return self.box.support(), self.box.core.shares()
 
     def widen(self, problem: Problem, most: int) -> None:
-        """Violators at w that are not kept yet; if the gap is small with them, all is done."""
+        """Add violators at the best w that are not cached yet; if the gap stays small, end training."""
         if self.box.complete:
             return
         self.box.widen(most, self.best_w)
@@ -348,13 +352,13 @@ class SetCuts(CutState):
         self.settled: bool = left <= self.tol * problem.total
 
     def reduced_primal(self, problem: Problem) -> float:
-        """The objective at the best w with the kept outputs alone."""
+        """Return the objective at the best w for the cached outputs alone."""
         cut = self.box.cut(self.best_w, oracle=False)[0]
         return problem.regularizer.value(self.best_w) + cut.risk
 
 
 def open_set_cuts(problem: Problem, tol: float, rng: np.random.Generator, cached: bool) -> SetCuts:
-    """No cut yet but the empty one, whose mixture leaves multipliers at zero."""
+    """Open a state whose only cut is the empty one, with all multipliers at zero."""
     box = open_box(problem, tol, rng, cuts=True)
     start = problem.regularizer.law(np.zeros(problem.dimension))
     state = SetCuts(tol, start, np.arange(problem.n_blocks), box=box)

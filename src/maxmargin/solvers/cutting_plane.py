@@ -1,17 +1,18 @@
 """1-slack cutting planes (Joachims, Finley and Yu, 2009, Algorithms 3 and 4): one slack for the whole set.
 
-A cut is one plane for the whole risk, the sum of the worst planes of all
-blocks at w. The dual over the cuts is a small quadratic program over the simplex,
+A cut is one plane for the whole risk, the sum of the worst planes of all blocks at w. The dual over
+the cuts is a small quadratic program over the simplex,
 
     max_beta <b, beta> - 1/2 |sum_c beta_c g_c|^2,   beta >= 0, sum beta = 1,   w = - sum_c beta_c g_c
 
-    repeat: cut at w; gap = P(best w) - D(beta); add the cut, extend the Hessian by a row, solve from beta on
+    repeat: cut at w; gap = P(best w) - D(beta); add the cut and its Hessian row; solve from beta
 
-A cut may also be made of outputs that the oracle answered before (the cache): while such cuts are violated
-enough, the oracle is not asked.
+A cut may also consist of cached outputs, which the oracle returned earlier. The oracle is not
+called while such cuts are violated enough.
 
-With hinge="sum" (Balamurugan, Shevade and Babu, Section III) the slack of a block is a maximum over sets of
-outputs, attained by all violators: the same method, with sets of kept violators for outputs.
+With hinge="sum" (Balamurugan, Shevade and Babu, Section III), the slack of a block is a maximum
+over sets of outputs, and the set of all violators attains it. The method is the same, with sets of
+cached violators as outputs.
 """
 
 from __future__ import annotations
@@ -47,9 +48,12 @@ from maxmargin.solvers.cut_state import (
 )
 from maxmargin.solvers.dual_state import open_state, unpriored
 
-CACHED_PART = 0.3  # of the last gap that a cut of the cache must see to be worth a round
-CACHED_ROUNDS = 100  # cuts of the cache between two of the oracle, at most
-WEIGHTS = (1e-3, 3.0)  # of the proximal term, least and most
+# Share of the last gap that a cut from the cache must still show. With a smaller one the oracle is
+# called too late.
+CACHED_PART = 0.3
+CACHED_ROUNDS = 100  # most cuts from the cache between two oracle passes
+# Least and largest weight of the proximal term, and the factors that lower and raise it.
+WEIGHTS = (1e-3, 3.0)
 LOOSER, TIGHTER = 0.7, 1.5
 
 
@@ -60,21 +64,25 @@ class OneSlack(Solver):
     Parameters
     ----------
     keep : int
-        Rounds that a cut without a multiplier is kept.
+        Rounds after which a cut without a multiplier is dropped.
     accuracy : float
-        The inner program is solved to this part of the last gap.
+        The inner program is solved up to this fraction of the last gap.
     cache : int or None
-        Last outputs of each example that are tried before the oracle; 0: none; None: 10, or none where
-        the oracle is an enumeration that costs no more than the cache. Where the oracle is a search that
-        can miss an output, at least 10 are kept whatever is given. With hinge="sum" all violators that were
-        found are kept; 0: the oracle is asked in every round.
+        Number of recent outputs of each example that are tried before the oracle; 0 means none.
+        None means 10, or 0 if the oracle enumerates the outputs, which is as cheap as the
+        cache. If
+        the oracle is a search that can miss an output, at least 10 are always cached. With
+        hinge="sum" all violators found are cached; 0 then means that the oracle is called in every
+        round.
     inner : "qp" or "line-search"
-        The program over all cuts, or the best point between the last solution and the new cut.
+        Solve the program over all cuts, or take the best point between the last solution and the
+        new cut.
     proximal : bool
-        Stay near the best w with a term k/2 |w - z|^2, its weight k adapted to what a round brings.
+        Stay near the best w by a term k/2 |w - z|^2, whose weight k adapts to the progress of the
+        rounds.
     violators : int
-        hinge="sum": kept outputs per example, at most, when those that an exact pass lists are added; 0: none
-        are added.
+        With hinge="sum": largest number of cached outputs per example to which the violators listed
+        by an exact pass are added; 0 adds none.
     """
 
     name: ClassVar[str] = "one-slack"
@@ -94,7 +102,7 @@ class OneSlack(Solver):
 
     @classmethod
     def suits(cls, problem: Problem) -> bool:
-        """One block: dual ascent over blocks has nothing to sweep, and every oracle call is a cut."""
+        """Return True for one block: sweeps over blocks are then useless, and every oracle call is a cut."""
         return problem.n_blocks == 1 and not problem.summed
 
     def start(
@@ -107,7 +115,7 @@ class OneSlack(Solver):
         if warm is not None:
             at, point = state.earlier(problem, warm)
             offset, vector = problem.examples.combine(at.blocks, at.multipliers, at.outputs)
-            # Mass that is new goes to the cut of the true outputs, which leaves w where it was.
+            # New mass goes to the cut of the true outputs, which leaves w unchanged.
             given = problem.total if problem.summed else float(warm.multipliers.sum())
             old = min(1.0, given / problem.total)
             state.add(problem, offset, vector, point, beta=np.array([1.0 - old, old]))
@@ -117,7 +125,7 @@ class OneSlack(Solver):
         return state
 
     def snapshot(self, problem: Problem, state: CutState) -> Snapshot:
-        """The cuts that have multipliers, each a dual point; of sets of violators, their mixture alone."""
+        """Return the cuts with multipliers as dual points; for sets of violators, only their mixture."""
         if isinstance(state, SetCuts):
             return super().snapshot(problem, state)
         used = state.beta > 0
@@ -144,7 +152,7 @@ class OneSlack(Solver):
         return state
 
     def _outputs(self, problem: Problem, tol: float, rng: np.random.Generator) -> CutState:
-        """One cut, of the true outputs."""
+        """Open a state with one cut, of the true outputs."""
         nothing = np.zeros(problem.dimension)
         state = CutState(tol, problem.regularizer.law(nothing), np.arange(problem.n_blocks))
         size = self.cache_size(problem)
@@ -155,7 +163,7 @@ class OneSlack(Solver):
         return state
 
     def cache_size(self, problem: Problem) -> int:
-        """How many outputs are kept; an argmax that may miss the best output needs some."""
+        """Return how many outputs per block are cached; a searching argmax needs some."""
         if not problem.exact:
             return max(10, self.cache or 0)
         if self.cache is not None:
@@ -177,17 +185,17 @@ class OneSlack(Solver):
         return StepReport(problem.n_blocks, estimate, state.dual(), len(state.beta), slacks)
 
     def use_cache(self, problem: Problem, state: CutState) -> None:
-        """Cuts of kept outputs, while these are violated enough."""
+        """Add cuts from the cache while they are violated enough."""
         for _ in range(CACHED_ROUNDS if state.cache is not None and state.rounds > 0 else 0):
             cut = state.ask_cache(problem)
             seen = problem.regularizer.value(state.w) + cut.risk - state.dual()
             if seen <= max(state.tol * problem.total, CACHED_PART * state.gap):
                 return
             if not self.improve(problem, state, cut):
-                return  # the program is hard: the oracle has better cuts
+                return  # the program is hard, and oracle cuts are better
 
     def note(self, problem: Problem, state: CutState, cut: Cut) -> None:
-        """The objective at w, the best w so far, and the gap."""
+        """Update the objective at w, the best w and the gap."""
         primal = problem.regularizer.value(state.w) + cut.risk
         last = state.best
         if last is None or primal < last.primal or not state.lasting:
@@ -195,7 +203,8 @@ class OneSlack(Solver):
         assert state.best is not None
         state.gap = state.best.primal - state.dual()
         if self.proximal and last is not None:
-            # What the cuts promised against what came: trust them more, as before, or less.
+            # Compare the progress that the cuts predicted with the real one, and adapt the proximal
+            # term.
             promised = (
                 last.primal - problem.regularizer.value(state.w) - state.risk(problem, state.w)
             )
@@ -205,7 +214,7 @@ class OneSlack(Solver):
             state.recenter(problem, state.best.w, k)
 
     def improve(self, problem: Problem, state: CutState, cut: Cut) -> bool:
-        """One more cut, and beta and w with it; whether the inner program was solved."""
+        """Add a cut, then update beta and w; return whether the inner program was solved."""
         state.add(problem, cut.offset, cut.vector, state.point(problem, cut))
         state.rounds += 1
         if self.inner == "line-search":
@@ -220,13 +229,13 @@ class OneSlack(Solver):
         return state.best_w, state.merged(problem)
 
     def learn(self, problem: Problem, state: CutState, slacks: np.ndarray) -> None:
-        """A searching argmax missed outputs that the cuts hold: try these too."""
+        """Cache the outputs of all cuts if a searching argmax missed some of them; add violators of sets."""
         if isinstance(state, SetCuts):
             return state.widen(problem, self.violators)
         if problem.exact:
             return
         used = [p for b, p in zip(state.beta, state.cuts.points, strict=True) if b > 0]
-        # A cut has one output of every block in order; a warm start or a gathered point has not.
+        # A cut lists one output of every block in order; a warm start or a merged point does not.
         whole = [p for p in used if np.array_equal(p.blocks, state.everything)]
         size = max(self.cache_size(problem), 2 * len(whole))
         cache = problem.examples.cache(size)

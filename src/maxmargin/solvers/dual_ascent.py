@@ -2,11 +2,12 @@
 
     repeat: for block i:  u = argmax_y s_i(y);  if g_i > tol: move multipliers of block i, exact step
 
-    SDA    WSS2: from the v that gains most                    (Section 3.2)
+    SDA    WSS2: from the v with the largest gain              (Section 3.2)
     SDM    maximal violating pair: from the worst v            (Section 4)
     BCFW   Frank-Wolfe: the whole block towards the vertex u   (Section 4), and its newer variants
 
-The pass is in ``cpp/solvers/dual_ascent.hpp``; here are the order of visits and what a step reports.
+``cpp/solvers/dual_ascent.hpp`` has the pass. This file has the order of visits and the reports of
+steps.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ REFRESH = 10  # gap sampling: passes from one that visits all blocks to the next
 
 
 def in_order(blocks: np.ndarray, order: str, rng: np.random.Generator) -> np.ndarray:
-    """The blocks of a pass, in the order of the visits."""
+    """Return the blocks of a pass in the order of the visits."""
     return rng.permutation(blocks) if order == "random" else blocks
 
 
 @dataclass(frozen=True)
 class DualAscent(Solver):
-    """One oracle visit to every block per step.
+    """Base of the dual ascent solvers. A step visits every block once and calls the oracle for it.
 
     Parameters
     ----------
     order : "random" or "cyclic"
         A fresh permutation for every pass, or the order of the examples.
     precision : "double", "single"
-        Of w while it is updated; multipliers and certificates are always double.
+        Precision of w while it is updated; multipliers and certificates are always double.
     """
 
     rule: ClassVar[str] = "wss2"
@@ -53,11 +54,11 @@ class DualAscent(Solver):
         return open_state(problem, tol, rng, self.precision == "single", warm)
 
     def blocks(self, problem: Problem, state: DualState) -> np.ndarray:
-        """The blocks of a pass, in the order of the visits."""
+        """Return the blocks of a pass in the order of the visits."""
         return in_order(problem.active, self.order, state.rng)
 
     def step(self, problem: Problem, state: DualState) -> StepReport:
-        # A block within a tenth of the tolerance has nothing to gain; the mean must come below it.
+        # Blocks with g_i below a tenth of tol are skipped. The mean of all g_i must fall below tol.
         order = self.blocks(problem, state)
         visit = state.visit(order, rule=self.rule, tolerance=0.1 * state.tol)
         return state.report(visit.oracle_calls, visit.violation / problem.total)
@@ -72,7 +73,7 @@ class SDA(DualAscent):
 
 @dataclass(frozen=True)
 class SDM(DualAscent):
-    """Sequential dual method: the maximal violating pair."""
+    """Sequential dual method: directions by the maximal violating pair."""
 
     name: ClassVar[str] = "sdm"
     rule: ClassVar[str] = "mvp"
@@ -85,13 +86,14 @@ class BCFW(DualAscent):
     Parameters
     ----------
     pairwise : bool
-        Pairwise steps: from the worst kept output to the new one, instead of from all.
+        Pairwise steps: move mass from the worst cached output to the new one, instead of from all
+        outputs.
     line_search : bool
-        The exact step, or 2n / (visits + 2n).
+        Use the exact step; False means 2n / (visits + 2n).
     gap_sampling : bool
-        Draw blocks in proportion to their last known gap, all of them every ten passes.
+        Draw blocks in proportion to their last known gap; every tenth pass visits all of them.
     averaging : bool
-        Return the average of the iterates, the later the heavier.
+        Return the average of the iterates, in which later iterates weigh more.
     """
 
     name: ClassVar[str] = "bcfw"
@@ -116,7 +118,7 @@ class BCFW(DualAscent):
         return state
 
     def honoured(self) -> tuple[str, ...]:
-        """The average of clipped iterates is not a sum of the moves."""
+        """Return the supported regularisers: the average of clipped iterates is not a sum of the moves."""
         return (PRIOR,) if self.averaging else self.honours
 
     def blocks(self, problem: Problem, state: DualState) -> np.ndarray:
@@ -139,12 +141,12 @@ class BCFW(DualAscent):
             threads=None if whole and not self.averaging else 1,
         )
         state.passes += 1
-        if whole:  # between whole passes most gaps are stale: the last estimate is kept
+        if whole:  # after a sampled pass most gaps are old, so keep the estimate
             state.estimate = visit.violation / problem.total
         return state.report(visit.oracle_calls, state.estimate)
 
     def whole(self, state: DualState) -> bool:
-        """Whether this pass visits every block once."""
+        """Return whether this pass visits every block once."""
         return not self.gap_sampling or state.passes % REFRESH == 0
 
     def snapshot(self, problem: Problem, state: DualState) -> Snapshot:
@@ -159,12 +161,12 @@ class BCFW(DualAscent):
 
     def learn(self, problem: Problem, state: DualState, slacks: np.ndarray) -> None:
         super().learn(problem, state, slacks)
-        state.passes = 0  # gaps that were too small are measured again
+        state.passes = 0  # the next pass visits all blocks, because old gaps were too small
 
     def solution(self, problem: Problem, state: DualState) -> tuple[np.ndarray, Support]:
         w, support = super().solution(problem, state)
         if not self.averaging:
             return w, support
         # sum_j j w_j = (k (k + 1) / 2) w_k - sum_j (j (j - 1) / 2) d_j
-        k = max(state.core.steps, 1.0)  # none, where an interrupt came first
+        k = max(state.core.steps, 1.0)  # an interrupt may come before the first step
         return w - 2.0 / (k * (k + 1)) * state.core.weighted(), support

@@ -2,20 +2,23 @@
 
     repeat, blocks in random order:                                       (Algorithm 1)
         s(y) = Delta_i(y) + <w, psi_i(y)>                                 the gradient (11)
-        move multiplier from v to u by min(a(v), (s(u) - s(v)) / |psi(u) - psi(v)|^2)
+        move mass from v to u by min(a(v), (s(u) - s(v)) / |psi(u) - psi(v)|^2)
 
-With v the true output this is the paper's update of a single variable (12), else that of a pair (15); the
-printed clips are misprints, see ``docs/solvers.md``. The lower bound is D(a) by the running w. The running
-upper bound adds sum_i mass_i g_i, each g_i as its own visit saw it (23): an exact pass is made once that
-is close to tol.
+If v is the true output, this is the paper's update of a single variable (12), else its update of a
+pair (15). The printed clips are misprints, see ``docs/solvers.md``. The lower bound is D(a),
+computed from the running w. The running upper bound adds sum_i mass_i g_i, with each g_i as of its
+own visit (23). An exact pass is made once the two are within about tol.
 
-Two ways, one method. Where all constraints are explicit (two classes, K classes, regression, explicit
-groups) a step is one compiled epoch, ``cpp/solvers/dual_coordinate.hpp``, with shrinking: blocks that
-cannot move are put aside, and all of them are seen again after an exact pass that did not end training.
-Where outputs must be searched for, a step is one pass of the oracle, which gives every violated block a
-new plane and a step, and sweeps of pair steps over the kept planes of the blocks that are not satisfied. So
-it is for explicit constraints too under ``order="cyclic"`` and ``prune=True``: epochs are in random order and
-have nothing to drop. Pruning (Section 3) leaves D(a) as it is; an output that is needed again is found again.
+The method has two implementations. If all constraints are explicit (two classes, K classes,
+regression, explicit groups), a step is one compiled epoch, ``cpp/solvers/dual_coordinate.hpp``,
+with shrinking. Shrinking sets blocks aside that cannot move; all of them return after an exact pass
+that did not end training.
+
+If outputs must be searched for, a step is one oracle pass, which gives every violated block a new
+plane and a step. Sweeps of pair steps follow, over the cached planes of the unsatisfied blocks.
+``order="cyclic"`` and ``prune=True`` use this implementation for explicit constraints too: epochs
+are in random order and have no planes to drop. Pruning (Section 3) leaves D(a) unchanged; an output
+that is needed again is found again.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ from maxmargin.solvers.coordinate_state import CoordinateState, explicit_constra
 from maxmargin.solvers.dual_ascent import ORDERS
 from maxmargin.solvers.dual_state import PRECISIONS, SINGLE_ENOUGH, SearchState, open_state
 
-SATISFIED_SHARE = 0.1  # a block whose share of the gap is this part of tol has nothing to gain
+SATISFIED_SHARE = 0.1  # fraction of tol: blocks with a smaller g_i are skipped
 
 
 @dataclass(frozen=True)
@@ -42,19 +45,21 @@ class DualCoordinate(Solver):
     Parameters
     ----------
     shrinking : bool
-        Put blocks aside that cannot move; without it every pass visits every block.
+        Set blocks aside that cannot move; if False, every pass visits every block.
     sweeps : int
-        With an oracle: at most this many sweeps over kept outputs after each of its passes.
+        If outputs are searched for: most sweeps over cached outputs after each oracle pass.
     inner : float
-        They end when the gap they see is this part of what the oracle pass saw.
+        Sweeps end when the gap that they see is this fraction of the gap that the oracle pass saw.
     keep : int
-        Oracle visits that an output without a multiplier is kept; 0: never dropped.
+        Drop an output without a multiplier after this many oracle visits; 0 never drops one.
     prune : bool
-        Drop every output without a multiplier at the end of each step, in place of ``keep``: little memory.
+        Drop every output without a multiplier at the end of each step, whatever ``keep`` says. This
+        saves memory.
     order : "random" or "cyclic"
         A fresh permutation for every pass, or the order of the examples.
     precision : "auto", "single" or "double"
-        Of w while it is updated. "auto": single for classes, two or more, where tol allows it, else double.
+        Precision of w while it is updated. "auto": single for two or more classes if tol allows it,
+        else double.
     """
 
     name: ClassVar[str] = "dual-coordinate"
@@ -88,7 +93,7 @@ class DualCoordinate(Solver):
         return self._search(problem, state)
 
     def _search(self, problem: Problem, state: SearchState) -> StepReport:
-        """One pass of the oracle, then sweeps over what it has found."""
+        """Make one oracle pass, then sweeps over the cached outputs."""
         todo, seen = self._visit(problem, state, problem.active, oracle=True)
         calls = len(problem.active)
         for _ in range(self.sweeps):
@@ -103,7 +108,7 @@ class DualCoordinate(Solver):
     def _visit(
         self, problem: Problem, state: SearchState, blocks: np.ndarray, oracle: bool
     ) -> tuple[np.ndarray, float]:
-        """One pass; the blocks that are not satisfied, and the sum of mass_i g_i."""
+        """Make one pass; return the blocks that are not satisfied, and the sum of mass_i g_i."""
         order = state.dual.rng.permutation(blocks) if self.order == "random" else blocks
         visit = state.dual.visit(
             order, oracle=oracle, tolerance=state.satisfied_below, keep=self.keep
@@ -113,5 +118,5 @@ class DualCoordinate(Solver):
     def learn(
         self, problem: Problem, state: CoordinateState | SearchState, slacks: np.ndarray
     ) -> None:
-        state.satisfied_below *= 0.5  # what was skipped adds up to more than expected
+        state.satisfied_below *= 0.5  # the parts of skipped blocks add up to more than expected
         state.reopen()

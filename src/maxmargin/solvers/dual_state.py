@@ -1,10 +1,10 @@
-"""DualState: planes kept, multipliers, w, and the law that ties them; the Python side of the core's.
+"""DualState: cached planes, multipliers and w; the Python side of the core's state.
 
-A state belongs to one problem. ``visit`` is one pass over the blocks of an order: the same call for the
-compiled models and for models written in Python, whose oracle is asked here.
+A state belongs to one problem. ``visit`` is one pass over the blocks of an order. The call is the
+same for compiled models and for models written in Python, whose oracle is called in this file.
 
-The core has the metric of a prior and its bounds in it (``cpp/solvers/metric.hpp``). A prior of one scale s
-and a mean m is only a shift and another C: the core then works on
+The core contains the metric of a prior and its bounds (``cpp/solvers/metric.hpp``). A prior with
+one scale s and a mean m only needs a shift and another C. The core then works on
 
     s^2 P(w) = 1/2 |w - m|^2 + sum_i s^2 mass_i xi_i(w)
 
@@ -27,53 +27,56 @@ from maxmargin.solvers.asked_state import AskedState
 from maxmargin.solvers.base import Snapshot, StepReport
 
 RULES = {"wss2": 0, "mvp": 1, "frank-wolfe": 2}
-PAIR_RULES = ("wss2", "mvp")  # rules that choose a pair
+PAIR_RULES = ("wss2", "mvp")  # rules that choose a pair of outputs
 PRECISIONS = ("auto", "single", "double")
-PROBED = 200  # blocks that are looked at before training
-COPIES_BYTES = 2**30  # for the copies of w that threads work on
-PROBED_ONE_IN = 50  # blocks of a model in Python, whose oracle may be slow
-SINGLE_ENOUGH = 1e-5  # single precision reaches a tolerance of this share of the mean loss
-SINGLE_LEAST = 0.1  # if that is at least this: violations of 1e-6 and less are taken for rounding
+PROBED = 200  # number of blocks that the oracle sees before training, to measure losses and planes
+COPIES_BYTES = 2**30  # memory limit for the copies of w in threads
+PROBED_ONE_IN = 50  # with a Python model, one block in 50 is probed, because its oracle may be slow
+SINGLE_ENOUGH = 1e-5  # single precision reaches tolerances above this share of the mean loss
+SINGLE_LEAST = 0.1  # if the loss is at least this: violations below 1e-6 count as rounding
 
 
 @dataclass(frozen=True)
 class Visit:
-    """What one pass did."""
+    """The result of one pass."""
 
     violations: np.ndarray  # g_i of each visited block, in the order of the visits
-    slacks: np.ndarray  # xi_i of each, where asked for
+    slacks: np.ndarray  # xi_i of each, if asked for
     oracle_calls: int
     updates: int
     violation: float  # sum of mass_i g_i
     gain: float
-    refused: int = 0  # outputs for which no bytes were left
+    refused: int = 0  # outputs that were dropped because the byte budget was used up
 
 
 class UnderPrior:
-    """Of a state: what it has of the problem's prior, the rest of which is in the core."""
+    """Base of states that work under the prior of a problem; the core has the rest of the prior."""
 
     unit: float = 1.0
     mean: np.ndarray | None = None
     prior: Prior | None = None
     problem: Problem
     core: Any
-    full: bool = False  # whether the metric is that of a covariance matrix
+    full: bool = False  # whether the covariance is a full matrix
 
     def read_prior(self, problem: Problem) -> None:
-        """Unit, mean, and the prior where it is more than these; ``set_prior`` passes them to the core."""
+        """Read the unit and the mean of the prior, and keep the prior if it is more than a shift.
+
+        ``set_prior`` passes them to the core.
+        """
         self.unit, self.mean = shift_of(problem)
         prior = problem.regularizer
         self.prior = prior if isinstance(prior, Prior) and not prior.uniform else None
 
     def set_prior(self) -> None:
-        """The core works under the prior from now on."""
+        """Pass the prior to the core."""
         if self.prior is not None:
             self.take_prior(self.prior)
         elif self.mean is not None:
             self.core.set_origin(self.mean)
 
     def take_prior(self, prior: Prior) -> None:
-        """Work in the metric of this prior and within its bounds, from now on."""
+        """Use the metric, bounds and mean of this prior from now on."""
         self.prior, self.mean, self.full = prior, prior.mean, prior.full
         none, scale = np.empty(0), np.asarray(prior.scale)
         lower = none if prior.bound is None else np.where(prior.bound, 0.0, -np.inf)
@@ -90,16 +93,16 @@ class UnderPrior:
 
 @dataclass(eq=False, repr=False)
 class KeptState(UnderPrior):
-    """Of a state that keeps outputs in the core: what does not depend on how multipliers are tied."""
+    """Base of states that cache outputs in the core, whatever constraints tie the multipliers."""
 
     problem: Problem
     tol: float
     rng: np.random.Generator
     passes: int = field(default=0, init=False)
-    estimate: float = field(default=np.inf, init=False)  # of the gap, after the last whole pass
-    # Of D(a): what the plane of examples that are gone gives.
+    estimate: float = field(default=np.inf, init=False)  # estimated gap after the last full pass
+    # The offset of the frozen plane, which is a constant in D(a).
     fixed: float = field(default=0.0, init=False)
-    # The planes with positive multipliers; or those of some blocks.
+    # Return the planes with positive multipliers, of all blocks or of some.
     support: ClassVar[Callable[..., Support]]
 
     def read_prior(self, problem: Problem) -> None:
@@ -108,36 +111,36 @@ class KeptState(UnderPrior):
             self.fixed = problem.frozen.offset
 
     def report(self, calls: int, estimate: float, **more: Any) -> StepReport:
-        """What a step did that left the state as it is now."""
+        """Return the report of a step that has just ended."""
         return StepReport(calls, estimate, self.dual(), self.n_planes, **more)
 
     def readable(self, kept: np.ndarray) -> Any:
-        """Kept outputs as the model knows them."""
+        """Return cached outputs in the form of the model."""
         return kept
 
     def _offered(self, point: Support) -> np.ndarray:
-        """The outputs of a dual point as the core keeps them."""
+        """Return the outputs of a dual point in the form of the core."""
         return known_outputs(self.problem, point, self.core.support()[2].dtype)
 
     def refresh(self) -> None:
-        """Remove the rounding that updates of w have gathered."""
+        """Recompute w without the rounding that updates have accumulated."""
         self.core.refresh()
 
     def dual(self) -> float:
-        """D(a) by the running w."""
+        """Return D(a), computed from the running w."""
         return self.core.dual() / self.unit + self.fixed
 
     @property
     def n_planes(self) -> int:
-        """How many outputs are kept."""
+        """The number of cached outputs."""
         return self.core.n_planes
 
     def solution(self) -> tuple[np.ndarray, Support]:
-        """w and the multipliers."""
+        """Return w and the multipliers."""
         return self.weights(), self.support()
 
     def weights(self) -> np.ndarray:
-        """w by the law, in double precision."""
+        """Return w, computed from the multipliers in double precision."""
         return self.core.weights()
 
 
@@ -145,7 +148,8 @@ class KeptState(UnderPrior):
 class DualState(KeptState):
     """Multipliers and w of a compiled model.
 
-    ``lean`` does without tables that are as long as the data; what is kept takes ``core.bytes_kept`` bytes.
+    ``lean`` saves the tables that are as long as the data. Cached planes take ``core.bytes_kept``
+    bytes.
     """
 
     single: bool = False
@@ -154,18 +158,18 @@ class DualState(KeptState):
 
     def __post_init__(self) -> None:
         problem = self.problem
-        # Slack rescaling multiplies by losses: double precision only.
-        # So does a distant mean: the scores of w alone may be far above the losses.
+        # Slack rescaling multiplies by losses, so it needs double precision. So does a mean of the
+        # prior: the scores of w alone may be far larger than the losses.
         self.read_prior(problem)
         plain = problem.rescaling == "margin" and not problem.examples.kernelised
         self.single = self.single and plain and self.mean is None
         self.core: Any = self._open(problem, self.unit * problem.mass)
         self.set_prior()
         copy_bytes = max(1, problem.dimension) * (4 if self.single else 8)
-        # Each thread beyond the first has a copy of w, and repeats all updates: more threads
+        # Each thread beyond the first has its own copy of w and repeats all updates. More threads
         # than cores only cost time.
         self.most_threads: int = min(core.usable_cores(), 1 + COPIES_BYTES // copy_bytes)
-        # g_i of each block, as its last oracle visit saw it
+        # g_i of each block, as of its last oracle visit.
         self.violations: np.ndarray = np.full(problem.n_blocks, np.inf)
 
     def _open(self, problem: Problem, mass: np.ndarray) -> Any:
@@ -181,10 +185,10 @@ class DualState(KeptState):
         line_search: bool = True,
         tolerance: float = 0.0,
         keep: int = 0,
-        threads: int | None = None,  # None: those of the problem
+        threads: int | None = None,  # None means the number of the problem
         byte_budget: int = -1,
     ) -> Visit:
-        """One pass over the blocks of `order`; what it finds may take `byte_budget` bytes (-1: any)."""
+        """Make one pass over the blocks of `order`; `byte_budget` limits new planes (-1: no limit)."""
         threads = min(threads or self.problem.n_jobs, self.most_threads)
         threads = 1 if self.problem.examples.kernelised else threads
         report = self.core.visit(
@@ -207,36 +211,36 @@ class DualState(KeptState):
         return Visit(violations, xi, calls, updates, seen, gained, refused)
 
     def subgradient(self, order: np.ndarray) -> float:
-        """One pass of stochastic subgradient; returns the risk as it was seen."""
+        """Make one pass of stochastic subgradient steps; return the risk as seen during the pass."""
         calls, risk = self.core.subgradient(order, float(len(self.problem.active)))
         self.oracle_calls += calls
         return risk / self.unit
 
     def probe(self, blocks: np.ndarray) -> tuple[float, float]:
-        """mean |psi|^2 and mean Delta of the loss-augmented outputs of some blocks."""
+        """Return the means of |psi|^2 and Delta over the loss-augmented outputs of some blocks."""
         self.oracle_calls += len(blocks)
         return self.core.probe(blocks)
 
     def known_violations(self) -> np.ndarray:
-        """g_i of every block as last seen; zero for blocks without mass, which are never visited."""
+        """Return the last known g_i of every block; blocks without mass are never visited and have 0."""
         return np.where(self.problem.mass > 0, np.maximum(self.violations, 0.0), 0.0)
 
     def weights(self) -> np.ndarray:
         return self.core.weights(True)
 
     def sums(self) -> np.ndarray:
-        """S of the subgradient method, as its steps have left it."""
+        """Return S, the sum of the steps of the subgradient method."""
         S = self.core.weights(False)
         if self.mean is None:
             return S
         return S - self.core.steps / len(self.problem.active) * self.mean
 
     def gap_terms(self) -> tuple[float, float]:
-        """sum_i mass_i g_i as last seen, and R(w) + R*(q) - <q, w>, the part that the proximal term makes."""
+        """Return the sum of mass_i g_i as last seen, and the part of the gap that the proximal term adds."""
         return float(self.problem.mass @ self.known_violations()), self.lag()
 
     def lag(self) -> float:
-        """R(w) + R*(q) - <q, w>: by how much the proximal term keeps w from the law."""
+        """Return R(w) + R*(q) - <q, w>: the gap that arises because the proximal term moves w away from q."""
         if self.core.proximity == 0:
             return 0.0
         if self.prior is not None:
@@ -250,17 +254,17 @@ class DualState(KeptState):
         return Support(found, multipliers / self.unit, self.readable(outputs), partial)
 
     def restore(self, support: Support) -> None:
-        """Start from these multipliers, with their w where no mass is smaller than before."""
+        """Start from these multipliers; w is the same as before unless a block has lost mass."""
         point = support.carried(self.problem.mass, self.support(), self.unit)
         self.core.restore(point.blocks, point.multipliers, self._offered(point))
 
     def snapshot(self, w: np.ndarray, averaging: bool) -> Snapshot:
-        """The multipliers, the number of steps so far, and what an average of iterates needs."""
+        """Return the multipliers, the number of steps so far, and the sums for an average of iterates."""
         average = {"weighted": self.core.weighted()} if averaging else {}
         return Snapshot(w, self.support(), {"steps": np.array([self.core.steps]), **average})
 
     def go_on(self, at: Snapshot, averaging: bool, counts: bool = False) -> None:
-        """Take over the number of steps and the average; multipliers too, where they count visits."""
+        """Restore the number of steps and the average; with `counts`, also multipliers that count visits."""
         steps, point, n = float(at.array("steps", 1)[0]), at.support, self.problem.n_blocks
         scale, sums = 1.0, np.empty(0)
         if counts and steps > 0:
@@ -272,7 +276,11 @@ class DualState(KeptState):
         self.core.go_on(steps, scale, sums, weighted)
 
     def usage(self) -> tuple[np.ndarray, ...]:
-        """Of each block g_i, bytes of planes, how many have a multiplier, and those of wrong outputs."""
+        """Return four numbers for each block.
+
+        They are g_i, the bytes of its planes, the number of outputs with a multiplier, and the sum
+        of the multipliers of wrong outputs.
+        """
         return self.known_violations(), *self.core.usage()
 
 
@@ -284,7 +292,7 @@ class ExplicitState(AskedState, DualState):
         return core.ExplicitAscent(problem.n_blocks, problem.dimension, mass, self.lean)
 
     def batches(self, order: np.ndarray, size: int) -> Iterator[np.ndarray]:
-        """Parts of an order in which no block appears twice: an offer is for one visit."""
+        """Yield parts of an order in which no block appears twice, because an offer serves one visit."""
         for start in range(0, len(order), size):
             blocks = order[start : start + size]
             while len(blocks) > 1:
@@ -301,7 +309,7 @@ class ExplicitState(AskedState, DualState):
         budget = options.get("byte_budget", -1)
         limit = self.core.bytes_kept + budget if budget >= 0 else None
         parts = []
-        moves = options.get("update", True)  # else w stays, and all can be asked at once
+        moves = options.get("update", True)  # if w stays fixed, all blocks can be searched at once
         for blocks in self.batches(order, self.batch if moves else max(1, len(order))):
             self.ask(blocks, self.running())
             if limit is not None:
@@ -328,22 +336,22 @@ class ExplicitState(AskedState, DualState):
 
 @dataclass
 class SearchState:
-    """The dual state of a problem whose outputs are searched for, and when a block is satisfied."""
+    """The dual state of a problem whose outputs are searched for, and the threshold for satisfied blocks."""
 
     dual: DualState
     satisfied_below: float
 
     def solution(self) -> tuple[np.ndarray, Support]:
-        """w by the law, and the planes with positive multipliers."""
+        """Return w and the planes with positive multipliers."""
         return self.dual.solution()
 
     def reopen(self) -> None:
-        """Remove the rounding that updates of w have gathered."""
+        """Recompute w without the rounding that updates have accumulated."""
         self.dual.refresh()
 
 
 def known_outputs(problem: Problem, point: Support, dtype: Any = np.int32) -> np.ndarray:
-    """The outputs of an earlier fit as the core takes them; refuses those of other labels."""
+    """Return the outputs of an earlier fit in the form of the core; raise ValueError if labels differ."""
     examples: Any = problem.examples
     if not examples.knows(point.outputs, point.blocks):
         raise ValueError("warm_start: the last fit had other labels; set warm_start=False")
@@ -351,7 +359,7 @@ def known_outputs(problem: Problem, point: Support, dtype: Any = np.int32) -> np
 
 
 def shift_of(problem: Problem) -> tuple[float, np.ndarray | None]:
-    """s^2 of a prior of one scale (else 1), and the mean of any prior."""
+    """Return s^2 for a prior with one scale s (1 for others), and the mean of the prior."""
     prior = problem.regularizer
     if not isinstance(prior, Prior):
         return 1.0, None
@@ -372,7 +380,7 @@ def open_state(
     warm: Support | None = None,
     lean: bool = False,
 ) -> DualState:
-    """A state for the problem's model."""
+    """Open a dual state for the problem's model."""
     kind = ExplicitState if problem.examples.core is None else DualState
     state = kind(problem, tol, rng, single, lean)
     if problem.frozen is not None and problem.frozen.vector.any():
@@ -383,7 +391,7 @@ def open_state(
 
 
 def unpriored(problem: Problem) -> Problem:
-    """The same blocks under 1/2 |w|^2, for what concerns multipliers alone."""
+    """Return the problem with the regulariser 1/2 |w|^2, for code that only needs multipliers."""
     if not isinstance(problem.regularizer, Prior):
         return problem
     plain = copy.copy(problem)
@@ -392,7 +400,7 @@ def unpriored(problem: Problem) -> Problem:
 
 
 def mean_loss(problem: Problem, rng: np.random.Generator) -> tuple[float, int]:
-    """The mean of max_y Delta_i(y) over some examples, and how often the oracle was asked."""
+    """Return the mean of max_y Delta_i(y) over some examples, and the number of oracle calls made."""
     n = len(problem.active)
     few = min(PROBED, n) if problem.examples.core is not None else -(-n // PROBED_ONE_IN)
     blocks = rng.permutation(problem.active)[: min(PROBED, few)]

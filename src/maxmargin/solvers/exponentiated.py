@@ -2,15 +2,17 @@
 
     D(a) = sum_i mass_i H(a_i) - R*(q),     q = sum_i mass_i (Psi(y_i) - E_{a_i} Psi),    w by the law of q
 
-Every block keeps a distribution a_i over its outputs by the potentials of its parts. A visit moves these
-towards the scores at w and keeps the move if the dual rises (cpp/solvers/soft_ascent.hpp); one pass over
-the blocks costs one sum over all outputs each. Around it the loop of ``Proximal``: a pass ascends the dual of
-P(w) + k/2 |w - z|^2, then the centre moves with momentum, z = w + beta (w - w_previous), and
+Every block keeps a distribution a_i over its outputs as potentials of its parts. A visit moves the
+potentials towards the scores at w and keeps the move if the dual rises
+(cpp/solvers/soft_ascent.hpp). A pass costs one sum over all outputs for each block. The outer loop
+is the same as in ``Proximal``. A pass ascends the dual of P(w) + k/2 |w - z|^2. Then the centre
+moves with momentum, z = w + beta (w - w_previous). The gap has two terms:
 
     P(w) - D(a) = sum_i mass_i KL(a_i || p_w) + k^2 / 2 |w - z|^2.
 
-k falls by `decay` whenever the second term is more than half of the first. Where nothing falls it is halved,
-or raised if the second term is far below the first: blocks that undo what others do need a stiffer centre.
+k is divided by `decay` whenever the second term is more than half of the first. If the gap stalls,
+k is halved. If the second term is then far below the first, k is raised instead, because blocks
+that undo each other's moves need a stronger proximal term.
 """
 
 from __future__ import annotations
@@ -41,24 +43,25 @@ from maxmargin.solvers.dual_state import PRECISIONS, shift_of
 from maxmargin.solvers.lbfgs import SOFT_FORMULATIONS, weights_at
 from maxmargin.solvers.proximal import STIFFEST, ProximalTerm
 
-# Of the first potentials of the true labels, and more by log k for a large first k: with less, the first w is
-# too large to recover from.
+# The first potential of the true labels; it is raised by log(k / MODERATE) if the first k is large.
+# If it is smaller, the first w is too large to recover from.
 TRUE_POTENTIAL, MODERATE = 10.0, 10.0
-# Times C |x|^2, the first k: measured on OCR letters, CoNLL-2000, USPS and newsgroups.
+# Factor on C |x|^2 that gives the first k.
 STIFFNESS = 0.1
-# Rows for each weight above which the first k is larger, with their square root: measured on covertype.
+# Number of rows per weight above which the first k grows, with the square root of the ratio.
 AMPLE = 10.0
-# A first k above which L-BFGS may be faster. On the bed of benchmarks/crf/rule.py it is 2 to 20 times slower,
-# also above this; with noisy labels and few weights (made data) it was 4 times faster at 2000, even at 340.
+# "auto" chooses L-BFGS if the first k is above this. A larger limit risks slow training on noisy
+# labels with few weights.
 STIFF = 1000.0
-# Where nothing falls: a part of what is left in the blocks below which the proximal term is too weak, and the
-# factor on k then.
+# If the gap stalls and the proximal part of the gap is below ADRIFT times the rest, the proximal
+# term is too weak, and k is multiplied by STIFFER.
 ADRIFT, STIFFER = 0.05, 4.0
-# Factor on the first k of a warm start for another C: with more a path takes more passes, with less blocks
-# undo what others do.
+# Factor on the first k of a warm start for another C. If it is larger, a path takes more passes; if
+# smaller, blocks undo each other's moves.
 NEARER = 0.3
-SINGLE_NATS = 1e-4  # nats: a gap that single precision reaches
-# Of the potentials and their marginals: more may not fit, and less is solved by L-BFGS in no time.
+SINGLE_NATS = 1e-4  # smallest gap, in nats, that single precision reaches
+# "auto" uses this solver if potentials and marginals take this many bytes. Above the maximum they
+# may not fit in memory; below the minimum L-BFGS is fast.
 LEAST_BYTES, MOST_BYTES = 2**17, 2**32
 
 
@@ -69,17 +72,17 @@ class Exponentiated(Solver):
     Parameters
     ----------
     momentum : float
-        beta; 0.7 and more can fail to converge.
+        The factor beta; training can fail to converge at 0.7 and above.
     proximity : float
         Factor on the first k; 0 turns the proximal term off.
     decay : float
         k is divided by this when the centre is too far from w.
     care : float
-        A block is satisfied once its share of the gap is this part of tol.
+        A block is satisfied once its part of the gap is below this fraction of tol.
     skip : int
-        Passes that a satisfied block may miss.
+        Number of passes that a satisfied block may miss.
     precision : "auto", "single" or "double"
-        Of potentials and of w while it is updated. "auto": single where tol allows it.
+        Precision of potentials, and of w while it is updated. "auto": single if tol allows it.
     """
 
     name: ClassVar[str] = "exponentiated"
@@ -113,7 +116,8 @@ class Exponentiated(Solver):
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
     ) -> SoftState:
         single = tol >= SINGLE_NATS if self.precision == "auto" else self.precision == "single"
-        # Sums over unknown labels and what they are to be cancel, and single precision with them.
+        # The sums over unknown labels and over their targets nearly cancel, and single precision
+        # would lose the rest.
         single = single and (problem.frozen is None or not problem.frozen.vector.any())
         state = SoftState(problem, self.care * tol, rng, single)
         rows = problem.examples.rows.core.n_rows / problem.dimension  # type: ignore[attr-defined]
@@ -130,7 +134,7 @@ class Exponentiated(Solver):
         ascent = state.visit(problem.active[state.rest[problem.active] == 0], self.skip)
         lag = 0.5 * state.core.proximity**2 * state.core.squared_distance() / state.unit
         estimate = (ascent + lag) / problem.total
-        adrift = lag < ADRIFT * ascent  # blocks that undo what others do need a stiffer centre
+        adrift = lag < ADRIFT * ascent  # blocks undo each other's moves: a larger k helps
         state.balance(estimate, ascent, lag, self.decay, STIFFER if adrift else 0.5)
         state.k = min(STIFFEST, state.k)
         return StepReport(state.calls(), estimate, state.dual(), problem.n_blocks)
@@ -138,7 +142,7 @@ class Exponentiated(Solver):
     def learn(self, problem: Problem, state: SoftState, slacks: np.ndarray) -> None:
         state.refresh()
         state.rest[:] = 0
-        state.satisfied_below *= 0.5  # what was skipped adds up to more than expected
+        state.satisfied_below *= 0.5  # the parts of skipped blocks add up to more than expected
 
     def snapshot(self, problem: Problem, state: SoftState) -> Snapshot:
         return Snapshot(*self.solution(problem, state), {"k": np.array([state.k])})
@@ -152,12 +156,12 @@ class Exponentiated(Solver):
 
 
 def one_scale(problem: Problem) -> bool:
-    """Whether the regulariser is a shift of w and another C."""
+    """Return whether the regulariser is only a shift of w and another C."""
     return not problem.regularizer.asks_for or problem.regularizer.uniform  # type: ignore[attr-defined]
 
 
 def stiffness(problem: Problem) -> float:
-    """STIFFNESS C sum_t |x_t|^2 in the scale of the prior, the mean over the examples."""
+    """Return STIFFNESS C sum_t |x_t|^2, the mean over the examples, in the scale of the prior."""
     rows, (unit, _) = problem.examples.rows.core, shift_of(problem)  # type: ignore[attr-defined]
     size = float(np.mean(rows.norms())) * rows.n_rows / problem.n_blocks
     return STIFFNESS * unit * problem.total / problem.n_blocks * size
@@ -165,10 +169,10 @@ def stiffness(problem: Problem) -> float:
 
 @dataclass
 class SoftState(ProximalTerm):
-    """Distributions, w, and k."""
+    """The distributions and w in the core, and the weight k of the proximal term."""
 
     problem: Problem
-    satisfied_below: float  # the share of a block
+    satisfied_below: float  # threshold for a block's part of the gap
     rng: np.random.Generator = field(repr=False)
     single: bool
     k: float = 0.0
@@ -196,11 +200,11 @@ class SoftState(ProximalTerm):
             self.core.set_origin(self.mean)
         self.visited: int = 0
         self.shares: np.ndarray = np.zeros(problem.n_blocks)
-        # Passes that a block may still miss.
+        # Number of passes that each block may still miss.
         self.rest: np.ndarray = np.zeros(problem.n_blocks, dtype=np.int64)
 
     def visit(self, due: np.ndarray, skip: int) -> float:
-        """One pass over some blocks in a fresh order; sum_i mass_i KL(a_i || p_w) as it was last seen."""
+        """Make a pass over some blocks in a random order; return sum_i mass_i KL(a_i || p_w) as last seen."""
         order = self.rng.permutation(due)
         shares, _, _, visited = self.core.visit(order)
         self.visited += visited
@@ -210,26 +214,27 @@ class SoftState(ProximalTerm):
         return float(np.einsum("i,i->", self.problem.mass, self.shares))
 
     def calls(self) -> int:
-        """Sums over all outputs since the last call."""
+        """Return the number of sums over all outputs since the last call."""
         new, self.reported = self.visited - self.reported, self.visited
         return new
 
     def dual(self) -> float:
-        """D, with q read off the running w."""
+        """Return D, with q taken from the running w."""
         return self.core.dual() / self.unit + self.fixed
 
     def refresh(self) -> None:
-        """w from the distributions, without the rounding that updates have gathered."""
+        """Recompute w from the distributions, without accumulated rounding."""
         self.core.rebuild()
 
     def restore(self, point: Support) -> None:
-        """Start from these distributions; for other masses the centre is the w that they had.
+        """Start from these distributions.
 
-        q is linear in the masses, so that it keeps its direction. Distributions that are moved towards the
-        truth change it: the terms of common features, which cancel in q, would no longer do so.
+        If the masses differ, the centre is the w of the old masses. q is linear in the masses, so
+        this keeps its direction. Moving the distributions towards the truth instead would change
+        it: the terms of common features, which cancel in q, would no longer cancel.
         """
         problem, potentials = self.problem, point.outputs
-        if potentials.dtype != np.float32:  # these are weights
+        if potentials.dtype != np.float32:  # the point is given by weights
             answers, augmented = problem.examples.answers, float(problem.formulation.augmented)  # type: ignore[attr-defined]
             potentials = answers.list_potentials(potentials, problem.n_jobs, augmented)
         self.core.read(potentials)
@@ -239,7 +244,7 @@ class SoftState(ProximalTerm):
             self.core.set_center(weights_at(problem, point), self.k)
 
     def solution(self) -> tuple[np.ndarray, Support]:
-        """w as it is, and the distributions."""
+        """Return the current w and the distributions."""
         everything = np.arange(self.problem.n_blocks)
         point = Support(everything, self.problem.mass, self.core.write(), kind=DISTRIBUTIONS)
         return self.core.weights(), point

@@ -1,26 +1,25 @@
 """FASOLE (Algorithm 3): sequential dual ascent on two levels.
 
     repeat
-      for blocks that are not satisfied: ask the oracle; keep u; g_i <= tol marks it satisfied;
-        in the online regime also make the WSS2 step
-      all blocks checked, batch regime and mean g_i <= tol: done
-      at least `switch` of the blocks satisfied: batch regime
-      all satisfied: forget the marks
-      solve the problem reduced to the kept outputs (12)
+      for blocks that are not satisfied: call the oracle; cache u; mark the block if g_i <= tol;
+        in the online regime, also make the WSS2 step
+      if all blocks were checked in the batch regime, and mean g_i <= tol: done
+      if at least `switch` of the blocks are marked: go to the batch regime
+      if all are marked: remove the marks
+      solve the problem reduced to the cached outputs (12)
 
-Any method may solve (12), and its gap has to be small only beside what the pass has found, G = sum mass_i g_i
-over the blocks that it visited:
+Any method may solve (12). Its gap only has to be small compared to G = sum mass_i g_i, taken over
+the blocks that the last pass visited:
 
-    rounds with a proximal term (proximal.py, without the oracle) until the gap of (12) is at most PACE G
-    where PACE G is below MEAN_AT_END tol: then Algorithm 2, until every g_i over the kept outputs is at most
-    tol
+    1. rounds with a proximal term (proximal.py, no oracle), until the gap of (12) is at most PACE G
+    2. if PACE G is below MEAN_AT_END tol, also Algorithm 2, until every cached g_i is at most tol
 
-The first passes after marks are forgotten find much: what (12) loses by an early end is small beside it. The
-last ones find little, and need (12) as printed: else the same few blocks come again and again. So they do
-long before the end where tol is that of rounding: from PACE G = FINE D on, D the dual, (12) is solved as
-printed.
+The first passes after the marks are removed find many violations, so an early end of (12) costs
+little. The last passes find few and need (12) solved as printed. Without that, the same few blocks
+return again and again. If tol is near rounding, this happens long before the end. So (12) is solved
+as printed once PACE G is below FINE D, where D is the dual.
 
-The paper compares the sum of g_i with tol at the end; the gap is their mean, weighted by mass.
+The paper compares the sum of g_i with tol at the end; here the gap is their mean, weighted by mass.
 """
 
 from __future__ import annotations
@@ -37,43 +36,47 @@ from maxmargin.solvers.dual_ascent import ORDERS, in_order
 from maxmargin.solvers.dual_state import PAIR_RULES, PRECISIONS, DualState, Visit, open_state
 from maxmargin.solvers.proximal import STIFFEST, Proximal, ProximalState
 
-PACE = 0.05  # of what a pass has found: the gap of (12) that is small beside it
-MEAN_AT_END = 0.05  # of tol: the mean of the g_i that are not small when most are below tol
-FINE = 1e-6  # of the dual: a gap that counts only where a solution to rounding is asked for
-# Of tol, or of the mean g_i that is asked for: g_i of blocks that the rounds leave alone.
+PACE = 0.05  # the gap of (12) is small if it is below this fraction of G
+MEAN_AT_END = 0.05  # fraction of tol: the typical mean of the g_i once almost all are below tol
+FINE = 1e-6  # fraction of the dual: gaps below it only matter if tol is near rounding
+# Fraction of tol, or of the target mean of g_i: the proximal rounds leave blocks with a smaller g_i
+# alone.
 LEFT_ALONE = 0.2
-# Of the total mass: a sweep that gains less gains nothing. A gain is about the square of the g_i that it
-# comes from, and so is this of a g_i at rounding.
+# Fraction of the total mass: a sweep with a smaller gain makes no progress. A gain is about the
+# square of the g_i behind it, so this is the gain of a g_i at the level of rounding.
 NO_GAIN = 1e-30
 
 
 @dataclass(frozen=True)
 class Fasole(Solver):
-    """FASOLE, all of Algorithm 3.
+    """FASOLE, the whole of Algorithm 3.
 
     Parameters
     ----------
     switch : float
-        Share of satisfied blocks that ends the online regime (K = 0.9 in the paper).
+        Share of satisfied blocks at which the online regime ends (K = 0.9 in the paper).
     reduced : "growing", "printed" or "sweeps"
-        When the reduced problem is solved. "printed": once every g_i <= tol. "growing": once its gap is a
-        twentieth of what the pass before has found, and as printed where that is smaller, or below a
-        millionth of the dual. "sweeps": once the mean of g_i <= tol.
+        When the reduced problem counts as solved. "printed": once every g_i <= tol. "growing": once
+        its gap is a twentieth of the violation that the last pass found; as for "printed" if that
+        target is below the one for tol, or below a millionth of the dual. "sweeps": once the mean
+        of g_i <= tol.
     care : float
-        The reduced problem moves blocks with g_i above this share of tol: 1 as printed. Less solves it more
-        precisely, and often sooner: blocks left just below tol are opened again by each step of a neighbour.
+        The reduced problem moves blocks with g_i above this fraction of tol; 1 in the paper. A
+        smaller value solves it more precisely, and often sooner, because each step of a neighbour
+        reopens blocks just below tol.
     rule : "wss2" or "mvp"
-        Direction of a step; "mvp" in this frame is the paper's SDM.
+        Direction of a step. With "mvp" this is the paper's SDM.
     order : "cyclic" or "random"
-        As printed, or a fresh permutation for every pass.
+        The order of the examples (as in the paper), or a fresh permutation for every pass.
     accelerated : bool
-        Bring the reduced problem near its end by rounds with a proximal term, before Algorithm 2 ends it as
-        printed; False: Algorithm 2 alone.
+        First bring the reduced problem near its end by rounds with a proximal term, then finish
+        with Algorithm 2 as printed; False: Algorithm 2 alone.
     keep : int
-        Oracle visits that an output without a multiplier is kept; 0: never dropped, as printed.
+        Drop an output without a multiplier after this many oracle visits; 0: never, as in the
+        paper.
     max_sweeps : int
-        At most as many visits as this many sweeps of the reduced problem make, per step; the next step
-        continues.
+        Limits the visits of one step to as many as this many sweeps of the reduced problem make.
+        The next step continues.
     """
 
     name: ClassVar[str] = "fasole"
@@ -92,16 +95,17 @@ class Fasole(Solver):
     ) -> FasoleState:
         dual = open_state(problem, tol, rng, self.precision == "single", warm)
         none = np.zeros(problem.n_blocks, dtype=np.int64)
-        # The proximal term needs the inverse of a covariance matrix: without it then.
+        # The proximal term would need the inverse of a covariance matrix, so it is not used with
+        # one.
         k = STIFFEST if self.accelerated and not dual.full else 0.0
         return FasoleState(dual, tol, none.astype(bool), ProximalState(dual, tol, k, none, none))
 
     def step(self, problem: Problem, state: FasoleState) -> StepReport:
         todo = problem.active[~state.satisfied[problem.active]]
-        # In the batch regime a pass leaves w alone: over all blocks it is an exact pass.
+        # In the batch regime a pass does not change w. Over all blocks it is an exact pass.
         exact = not state.online and len(todo) == problem.n_blocks and not state.dual.single
         if exact:
-            state.dual.refresh()  # w to the last bit that the multipliers give
+            state.dual.refresh()  # an exact pass needs w without accumulated rounding
         order = in_order(todo, self.order, state.dual.rng)
         visit = state.dual.visit(
             order,
@@ -129,7 +133,7 @@ class Fasole(Solver):
         return state.dual.report(visit.oracle_calls, estimate, slacks=slacks)
 
     def _solve_reduced(self, problem: Problem, state: FasoleState, found: float) -> None:
-        """Problem (12), from the current multipliers; `found`: mass_i g_i of the pass before, added up."""
+        """Solve problem (12) from the current multipliers; `found` is G of the last pass."""
         last_visit = state.dual.core.steps + self.max_sweeps * len(problem.active)
         end = (1.0 if self.reduced == "sweeps" else MEAN_AT_END) * state.tol * problem.total
         growing = self.reduced == "growing" and PACE * found > FINE * state.dual.dual()
@@ -137,7 +141,8 @@ class Fasole(Solver):
         loose = enough > end
         open_blocks, visit = self._sweep(problem, state, problem.active)
         if len(open_blocks) > 0 and visit.gain <= NO_GAIN * problem.total:
-            # What is left of g_i is rounding, also in blocks that are not marked: look at all of them.
+            # The remaining g_i are rounding. Blocks that are marked as satisfied may still have
+            # more: check all.
             state.satisfied[:] = False
             return
         far = visit.violation > (enough if loose else 2 * enough)
@@ -149,7 +154,7 @@ class Fasole(Solver):
     def _finish(
         self, problem: Problem, state: FasoleState, enough: float | None, last_visit: float
     ) -> None:
-        """Algorithm 2, until the gap is `enough`; without one, until its own end."""
+        """Run Algorithm 2 until the gap is at most `enough`; with None, until its own end."""
         pending, opened = problem.active, np.zeros(problem.n_blocks, dtype=bool)
         while state.dual.core.steps < last_visit:
             whole = len(pending) == len(problem.active)
@@ -157,7 +162,7 @@ class Fasole(Solver):
             idle = visit.gain <= NO_GAIN * problem.total
             if whole and (idle or self._is_solved(problem, state, visit, enough)):
                 return
-            # Any order will do: blocks with g_i <= care tol rest until no other is left.
+            # Any order is allowed: blocks with g_i <= care tol rest until no other block is left.
             opened[open_blocks] = True
             if self.reduced == "sweeps" or idle or not opened.any():
                 pending = problem.active
@@ -170,7 +175,7 @@ class Fasole(Solver):
     def _sweep(
         self, problem: Problem, state: FasoleState, blocks: np.ndarray
     ) -> tuple[np.ndarray, Visit]:
-        """Steps on kept outputs, in random order; the blocks that were not satisfied."""
+        """Make steps on cached outputs in random order; return the unsatisfied blocks and the visit."""
         order, tolerance = state.dual.rng.permutation(blocks), self.care * state.tol
         visit = state.dual.visit(order, rule=self.rule, oracle=False, tolerance=tolerance)
         return order[visit.violations > tolerance], visit
@@ -178,11 +183,11 @@ class Fasole(Solver):
     def _approach(
         self, problem: Problem, state: FasoleState, enough: float, last_visit: float
     ) -> bool:
-        """Rounds with a proximal term; False where the dual has fallen, and they are undone."""
+        """Make rounds with a proximal term; if the dual falls, undo them and return False."""
         before, start = state.dual.dual(), state.dual.support()
         below = max(min(LEFT_ALONE, self.care) * state.tol, LEFT_ALONE * enough / problem.total)
         state.proximal.satisfied_below = below
-        # Measured on USPS and OCR.
+        # The options that were fastest on USPS and OCR letters.
         rounds = Proximal(rule=self.rule, inner=0.7, momentum=0.2, cached_passes=8)
         rounds.settle(problem, state.proximal, enough, last_visit)
         ascended = state.dual.dual() >= before
@@ -205,12 +210,12 @@ class Fasole(Solver):
     def learn(self, problem: Problem, state: FasoleState, slacks: np.ndarray) -> None:
         state.dual.refresh()
         state.satisfied[:] = False
-        state.tol *= 0.5  # what it counts as satisfied was not enough
+        state.tol *= 0.5  # training goes on, so a smaller threshold is needed
 
 
 @dataclass
 class FasoleState:
-    """The dual state, the satisfied marks and the regime."""
+    """The dual state, the marks of satisfied blocks, and the regime."""
 
     dual: DualState
     tol: float

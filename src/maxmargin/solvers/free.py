@@ -1,19 +1,21 @@
 """Weights without any regulariser: infinite scales of a prior.
 
-    min P(w) where R does not depend on w_F;   in the dual  sum a psi_F = 0  is one more condition
+    min P(w), with an R that does not depend on w_F;   the dual has one more condition, sum a psi_F = 0
 
-By proximal points, each of them a problem with an ordinary prior, which any solver takes:
+The method uses proximal points. Each is the solution of a problem with an ordinary prior, which any
+solver takes:
 
     repeat:   w = argmin P(w) + 1/(2 s^2) |w_F - c|^2;     c <- c - s^2 sum a psi_F,  which is w_F
 
-The certificate needs multipliers that meet the condition. Those of the last w miss it by r = sum a psi_F;
-they are repaired, and the true output takes what the others give up:
+The certificate needs multipliers that meet the condition. The multipliers of the last w miss it by
+r = sum a psi_F. They are repaired, and the true output receives the mass that other outputs lose:
 
     a_p <- kappa a_p (1 - <lambda, psi_p,F>),     (sum_p a_p psi_p,F psi_p,F') lambda = r
 
-kappa <= 1 keeps every block within its mass; with hinge="sum" every multiplier, and true outputs have none.
-A multiplier that would become negative is set to zero, and lambda is found again; if that fails, all mass
-goes to the true output, which always meets the condition.
+kappa <= 1 keeps every block within its mass. With hinge="sum" it keeps every multiplier within its
+bound, and true outputs have no multipliers. A multiplier that would become negative is set to zero,
+and lambda is computed again. If this fails, all mass goes to the true output, which always meets
+the condition.
 """
 
 from __future__ import annotations
@@ -31,18 +33,20 @@ from maxmargin.solvers.base import Snapshot, Solver, StepReport
 from maxmargin.solvers.box_state import open_box
 from maxmargin.solvers.dual_state import UnderPrior, open_state
 
-ROUNDS = 30  # of one repair
-SPREAD_FACTOR, MOST_SPREAD = 4.0, 1e4  # of s^2, when the condition is met too slowly
-SLOW_SHARE = 0.3  # of the last residual, still left
-SURE = 0.1  # of the price of a repair: below, the gap of the proximal problem does not hide the residual
-INNER = 0.3  # of tol, for the proximal problems
-EXACT = 1e-13  # of sum a |psi_F| that may be left of r
-LEAST_FACTOR = 1e-9  # on a multiplier: below, it is what rounding left of zero
+ROUNDS = 30  # most corrections of lambda in one repair
+SPREAD_FACTOR, MOST_SPREAD = 4.0, 1e4  # growth and limit of s^2 if the residual falls too slowly
+SLOW_SHARE = 0.3  # slow: more than this share of the last residual is left
+# The residual is only compared if the proximal gap is below this share of the price of a repair;
+# above it, the gap could hide the residual.
+SURE = 0.1
+INNER = 0.3  # factor on tol for the proximal problems
+EXACT = 1e-13  # share of sum a |psi_F| below which r counts as zero
+LEAST_FACTOR = 1e-9  # factors on multipliers below this are rounding errors of zero
 
 
 @dataclass
 class FeasibleMultipliers:
-    """Multipliers that meet sum a psi_F = 0, from some that nearly do."""
+    """The repair of multipliers that nearly meet sum a psi_F = 0: it makes them feasible."""
 
     problem: Problem
     truth: Support
@@ -55,7 +59,7 @@ class FeasibleMultipliers:
         self.place[self.truth.blocks] = np.arange(len(self.truth))
 
     def repair(self, support: Support) -> Support:
-        """A dual point of the problem with free weights."""
+        """Return a dual point of the problem with free weights."""
         rows = self.problem.examples.select(support.blocks, support.outputs, self.columns)
         self.missed = support.multipliers @ rows
         factors = balance(rows, support.multipliers)
@@ -68,7 +72,7 @@ class FeasibleMultipliers:
             kappa = min(1.0, float(fits.min(initial=1.0)))
             kept = np.minimum(kappa * a * factors, most)
             return Support(support.blocks, kept, support.outputs)
-        moves = rows.any(axis=1)  # the others, the true outputs among them, keep what they have
+        moves = rows.any(axis=1)  # planes without free features, as of true outputs, stay
         before = np.bincount(support.blocks, a * moves, minlength=n)
         after = np.bincount(support.blocks, a * moves * factors, minlength=n)
         fits = np.divide(before, after, out=np.ones(n), where=after > 0)
@@ -77,7 +81,7 @@ class FeasibleMultipliers:
         return self.with_truth(support, kept, np.maximum(before - kappa * after, 0.0))
 
     def with_truth(self, support: Support, multipliers: np.ndarray, rest: np.ndarray) -> Support:
-        """The planes with these multipliers, and true outputs with what is left of each block."""
+        """Return the planes with these multipliers, and true outputs with the rest of each block's mass."""
         blocks = np.flatnonzero(rest > 0)
         own = self.truth.chosen(self.place[blocks], self.sizes)
         own = replace(own, multipliers=rest[blocks])
@@ -85,7 +89,7 @@ class FeasibleMultipliers:
 
 
 def balance(rows: np.ndarray, a: np.ndarray) -> np.ndarray | None:
-    """Factors t >= 0, near one, with sum_p a_p t_p rows_p = 0; None where none are found."""
+    """Return factors t >= 0, near one, with sum_p a_p t_p rows_p = 0, or None on failure."""
     factors, used = np.ones(len(a)), rows.any(axis=1) & (a > 0)
     for _ in range(ROUNDS):
         left = (a * factors) @ rows
@@ -120,7 +124,7 @@ class FreeState:
 
 @dataclass(frozen=True)
 class FreeSolver(Solver):
-    """A solver inside the proximal points of the free weights; ``solver`` takes ordinary priors."""
+    """A solver for free weights: it runs ``solver`` on proximal points, with ordinary priors."""
 
     solver: Solver
 
@@ -146,7 +150,7 @@ class FreeSolver(Solver):
         away = (w - prior.mean)[state.feasible.columns]
         apart = float(away @ away) / (2 * state.spread)
         seen = report.estimate * problem.total  # the gap of the proximal problem
-        price = report.dual - apart - dual  # of the repair
+        price = report.dual - apart - dual  # loss of the dual by the repair
         if seen <= price:
             center = prior.mean.copy()
             center[state.feasible.columns] -= state.spread * state.feasible.missed
@@ -157,13 +161,13 @@ class FreeSolver(Solver):
                 state.residual = residual
             self.recenter(problem, state, center, support)
         estimate = loss_units(seen + price, problem.total)
-        done = estimate <= state.tol / INNER  # else the next proximal point has more to do
+        done = estimate <= state.tol / INNER  # otherwise another proximal point is needed
         return replace(report, estimate=estimate, dual=dual, ended=report.ended if done else None)
 
     def recenter(
         self, problem: Problem, state: FreeState, center: np.ndarray, support: Support
     ) -> None:
-        """The next proximal point."""
+        """Move to the next proximal point."""
         prior: Any = problem.regularizer
         last: Any = state.problem.regularizer
         state.problem.regularizer = following = near(prior, center, state.spread)
@@ -184,7 +188,7 @@ class FreeSolver(Solver):
         return self.solver.resumes(problem)
 
     def snapshot(self, problem: Problem, state: FreeState) -> Snapshot:
-        """That of the proximal problem, and the problem itself."""
+        """Return the snapshot of the proximal problem, with its centre and its s^2."""
         at, prior = self.solver.snapshot(state.problem, state.inner), state.problem.regularizer
         center: Any = prior.mean
         return replace(at, own=at.own | {"center": center, "spread": np.array([state.spread])})
@@ -209,15 +213,16 @@ class FreeSolver(Solver):
 
 
 def fitted_to(problem: Problem, solver: Solver) -> Solver:
-    """The solver for a problem with free weights: inside their proximal points."""
-    # Each proximal point begins at the multipliers of the last, which are repaired plane by plane.
+    """Wrap a solver in proximal points, for a problem with free weights."""
+    # Each proximal point starts from the multipliers of the last one, and the repair works plane by
+    # plane.
     if not solver.continues_from or not solver.takes_free:
         raise ValueError(f"solver {solver.name!r} does not take infinite scales of a prior")
     return FreeSolver(solver)
 
 
 def near(prior: Prior, w: np.ndarray, spread: float) -> Prior:
-    """The prior with its free weights kept near those of w."""
+    """Return the prior that keeps its free weights near the values in w."""
     assert prior.free is not None
     mean = np.zeros(len(w)) if prior.mean is None else prior.mean
     mean = np.where(prior.free, w, mean)

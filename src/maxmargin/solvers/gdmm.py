@@ -1,16 +1,17 @@
 """GDMM: greedy direction method of multipliers over factors (Yen et al. 2016, Algorithm 1).
 
     repeat:  one pass of exact steps, factor by factor, on the augmented Lagrangian
-             multipliers += eta * (what the marginals of neighbouring factors disagree by)
+             multipliers += eta * (disagreement of the marginals of neighbouring factors)
 
-Chains have factors with many labels, whose best one is found among ordered weights (``solvers.gdmm_chain``);
-graphs have many factors, few of which are active (``solvers.gdmm_graph``), and sets of labels a weight for
-every two of them, among which a joint oracle finds those that should be (``solvers.gdmm_labels``).
+There are three forms. Chains have factors with many labels; ordered weights help to find the best
+one (``solvers.gdmm_chain``). Graphs have many factors, of which few are active
+(``solvers.gdmm_graph``). Sets of labels have a weight for every pair of labels; a joint oracle
+finds the pairs that should be active (``solvers.gdmm_labels``).
 
-With a prior the dual has R* in place of 1/2 |w|^2, and w is by its law: a step is exact in the metric of the
-prior. The form for sets of labels keeps no scales of its own; with several, or with bounds, that for graphs
-takes its place. On chains a covariance matrix is refused: there a step of one factor would change every
-transition, whose order is what the search for the best pair lives on.
+With a prior, the dual has R* in place of 1/2 |w|^2, and R* also defines w: a step is exact in the
+metric of the prior. The form for sets of labels has no scales for single weights; with such scales,
+or with bounds, the form for graphs replaces it. Chains refuse a covariance matrix: a step of one
+factor would change every transition, and the search for the best pair depends on their order.
 """
 
 from __future__ import annotations
@@ -36,14 +37,16 @@ from maxmargin.solvers.gdmm_graph import DENSE, GraphsAsPrinted, OnGraphs
 from maxmargin.solvers.gdmm_labels import OnLabelSets
 
 Form = OnChains | OnGraphs | ChainsAsPrinted | GraphsAsPrinted
-FORMS: tuple[type[Form], ...] = (OnChains, OnLabelSets, OnGraphs)  # the first that fits
+# The first form that fits is used.
+FORMS: tuple[type[Form], ...] = (OnChains, OnLabelSets, OnGraphs)
 PRINTED: tuple[type[Form], ...] = (ChainsAsPrinted, GraphsAsPrinted)
-LARGEST_COUNT = 2**31 - 1  # number that the core can hold
-MANY_SET_LABELS = 100  # of a set: above, with many pairs, "auto" solves the linear relaxation
+LARGEST_COUNT = 2**31 - 1  # largest count that the core can hold
+# "auto" solves the linear relaxation for sets with more labels and many pairs
+MANY_SET_LABELS = 100
 
 
 def is_count(value: Any) -> bool:
-    """Whether a value is a whole number of at least 1 that the core can hold."""
+    """Return whether a value is a whole number of at least 1 that the core can hold."""
     return is_whole(value, 1) and value <= LARGEST_COUNT
 
 
@@ -57,33 +60,38 @@ class Gdmm(Solver):
     Parameters
     ----------
     rho : float or None
-        Weight of the disagreement of factors, over the loss of a node (on chains: 1) divided by C v_i:
-        messages are of the size of a loss. None: 3 on graphs, else 0.5; 1 on chains as printed.
+        Weight of the disagreement of factors, relative to the loss of a node (on chains: 1) divided
+        by C v_i, so that messages have the size of a loss. None: 3 on graphs, else 0.5; with
+        ``printed``, 1 on chains.
     eta : float or None
-        Step of the multipliers, in [0, 1]; 0: none, the soft constraints of Soft-BCFW, whose solution is not
-        the optimum. None: 1 on chains and sets of labels, 0.3 on graphs.
+        Step of the multipliers, in [0, 1]. With 0 the constraints are soft, as in Soft-BCFW, and
+        the solution is not the optimum. None: 1 on chains and sets of labels, 0.3 on graphs.
     inner : int
-        At most this many steps in a visit to a factor; on sets of labels, rounds over the factors of a set.
+        Most steps in a visit to a factor; on sets of labels, most rounds over the factors of a set.
     partitions : int
-        Chains and sets of labels: labels are searched in one of this many parts at a time.
+        Chains and sets of labels: labels are split into this many parts, and one part is searched
+        at a time.
     search : "ordered" or "exhaustive"
-        Chains and sets of labels: the best pair of labels by ordered weights, or by a look at all of them.
+        Chains and sets of labels: find the best pair of labels by ordered weights, or by trying all
+        pairs.
     direction : "pairwise", "away" or "frank-wolfe"
-        Chains: how the marginals of a factor move: from the worst to the best active label; towards the best
-        or away from the worst, whichever is steeper; towards the best.
+        Chains: how the marginals of a factor move. "pairwise": from the worst to the best active
+        label. "away": towards the best or away from the worst, whichever is steeper. "frank-wolfe":
+        towards the best.
     sweeps : int
-        Chains: at most this many sweeps over the active labels of an example, after the searches in it; 0:
-        none, as in the paper.
+        Chains: most sweeps over the active labels of an example after its searches; 0: none, as in
+        the paper.
     proximity : float
-        Chains: factor on the first weight k of the proximal term; 0 turns it off.
+        Chains: factor on the first weight k of the proximal term; 0 turns the term off.
     grow : int or None
-        Graphs: nodes of an example that may leave their true label in one pass; None: one where nodes have
-        many links, else all. Sets of labels: labels that may, and as many pairs; None: the larger of 8 and
-        a sixteenth of the labels.
+        Graphs: most nodes of an example that may leave their true label in one pass. None: one if
+        nodes have many links, else all. Sets of labels: most labels, and most pairs, that may leave
+        the truth in one pass. None: the larger of 8 and a sixteenth of the labels.
     printed : bool
-        The paper's algorithms as printed, to compare with: on chains Algorithm 2, away-step Frank-Wolfe over
-        all factors at once until a step that is not a drop step; on graphs and sets of labels Algorithm 3,
-        block-greedy coordinate descent with steps bounded by Q_max.
+        Run the paper's algorithms without changes, for comparison. On chains: Algorithm 2,
+        away-step Frank-Wolfe over all factors at once, until a step that is not a drop step. On
+        graphs and sets of labels: Algorithm 3, block-greedy coordinate descent with steps bounded
+        by Q_max.
     """
 
     name: ClassVar[str] = "gdmm"
@@ -113,7 +121,7 @@ class Gdmm(Solver):
 
     @classmethod
     def suits(cls, problem: Problem) -> bool:
-        """Sets of many labels with many pairs, whose argmax is neither cheap nor exact (measured on RCV1)."""
+        """Return True for sets of many labels with many pairs: their argmax is neither cheap nor exact."""
         examples: Any = problem.examples
         if not isinstance(examples.core, OnLabelSets.data) or not OnLabelSets.fits(problem):
             return False
@@ -122,7 +130,7 @@ class Gdmm(Solver):
         return labels > MANY_SET_LABELS and pairs > DENSE * labels
 
     def form(self, problem: Problem) -> Form:
-        """The form for these examples, with the options that it has; refuses those of other forms."""
+        """Return the form for these examples, with its options; raise ValueError for other options."""
         forms = PRINTED if self.printed else FORMS
         own_kind = (form for form in forms if isinstance(problem.examples.core, form.data))
         kind = next(form for form in own_kind if form.fits(problem))
@@ -149,7 +157,7 @@ class Gdmm(Solver):
         return state
 
     def retarget(self, problem: Problem, state: Any, factor: float) -> None:
-        if hasattr(state, "tolerance"):  # chains have none
+        if hasattr(state, "tolerance"):  # the state for chains has no tolerance
             state.tolerance *= factor
 
     def step(self, problem: Problem, state: Any) -> StepReport:

@@ -1,35 +1,40 @@
 """Greedy direction method of multipliers (Yen et al., 2016), for chains with many labels.
 
-The dual over the marginals q of the factors of each example (unigrams: a position; bigrams: neighbours),
+The method solves the dual over the marginals q of the factors of each example. A unigram is a
+factor of one position, a bigram a factor of two neighbours.
 
     min_q 1/2 |w(q)|^2 - sum_j <delta_j, q_j>     subject to  M_jf q_f = q_j                     (10)
 
-is a multiclass problem for each factor, except for the constraints, which tie the two marginals of a bigram
-f to those of its positions j. They go into an augmented Lagrangian,
+It is a multiclass problem for each factor, except for the constraints. They tie the two marginals
+of a bigram f to the marginals of its positions j. An augmented Lagrangian contains them:
 
     L(q, lambda) = (10) + rho/2 sum_jf |M_jf q_f - q_j + lambda_jf|^2                             (12)
 
     repeat (Algorithm 1):
-        1. for every factor: put its best label at the gradient of L into its active set, then move its
-           marginals along a direction inside the active set by the exact step            (15), (16), (17)
+        1. for every factor: put its best label at the gradient of L into its active set, then move
+           its marginals along a direction inside the active set by the exact step    (15), (16), (17)
         2. lambda_jf += eta (M_jf q_f - q_j)                                                      (13)
 
-The paper's Algorithm 2 moves all factors at once; its block form is in an appendix that we do not have.
-Step 1 is its rule for one factor after the other, so that w and the messages are always those of now; the
-direction is that of Frank-Wolfe, of its away steps, or pairwise, from the worst to the best label, which
-is both at once. With `sweeps` the searches in an example are followed by steps among its active labels,
-back and forth, each sweep after a step of the example's own multipliers: messages travel over the whole
-example at a small part of what a search costs. Where C |psi|^2 is many times the loss, steps of examples that
-share features undo each other: then rounds ascend the dual of P(w) + k/2 |w - z|^2, whose centre z moves with
-momentum, as in ``solvers.proximal``. No step looks at a whole example: the best label of a bigram is found
-among ordered weights, that of a position by its K scores, or in one of `partitions` parts of them, chosen
-at random.
+The paper's Algorithm 2 moves all factors at once; its block form is in an appendix that we do not
+have. Step 1 applies its rule to one factor after the other, so w and the messages are always up to
+date. The direction is a Frank-Wolfe step, an away step or pairwise. Pairwise moves from the worst
+to the best label, which combines both.
+
+With `sweeps`, the searches in an example are followed by steps among its active labels, back and
+forth. Each sweep follows a step of the example's own multipliers, so messages cross the whole
+example at a small part of the cost of a search. If C |psi|^2 is many times the loss, steps of
+examples that share features undo each other. Then rounds ascend the dual of P(w) + k/2 |w - z|^2,
+whose centre z moves with momentum, as in ``solvers.proximal``.
+
+No step looks at a whole example. The best label of a bigram is found among ordered weights, the
+best label of a position by its K scores, or in one of `partitions` parts of them, chosen at random.
 
 The marginals agree only in the limit. For a certificate they are made to agree
-(``cpp/solvers/path_decomposition.hpp``) and split into labellings with multipliers: a feasible point of
-the ordinary dual. w is that of the marginals as they are, and its primal is found by an exact pass: each
-bound holds on its own. The gap of the factors, each at its own visit, is several times that of the problem:
-the estimate is a part of it, as much as the last exact pass has found.
+(``cpp/solvers/path_decomposition.hpp``) and split into labellings with multipliers: a feasible
+point of the ordinary dual. The weights w belong to the marginals before this repair, and an exact
+pass finds their primal. Each bound holds on its own. The gap of the factors, each at its own visit,
+is several times the gap of the problem. The estimate is a fraction of it, which the last exact pass
+has determined.
 """
 
 from __future__ import annotations
@@ -48,20 +53,21 @@ from maxmargin.solvers.dual_state import UnderPrior, known_outputs
 from maxmargin.solvers.proximal import STIFFEST
 
 SEARCHES = ("ordered", "exhaustive")
-DIRECTIONS = ("pairwise", "away", "frank-wolfe")  # numbered as in the core
-# Of C |psi|^2 over the loss: the first k. On OCR letters (lambda 0.01) a tenth of it takes 1.5 times as many
-# passes.
+DIRECTIONS = ("pairwise", "away", "frank-wolfe")  # in the order of the core's numbers
+# Factor on C |psi|^2 over the loss, for the first k. A smaller one takes more passes.
 PROXIMITY = 0.3
-WORTHWHILE = 0.2  # k below this is not used: all weights would be written once a pass for nothing
+# A smaller k is not used: writing all weights once a pass would cost more than it saves.
+WORTHWHILE = 0.2
 MOMENTUM, DECAY = 0.4, 1.3
-BEHIND = 0.5  # of the other terms of the estimate: where the proximal term has more, k falls
-# The gap over the gap of the factors, before an exact pass has told; and at least.
+BEHIND = 0.5  # k falls if the proximal term makes more than this share of the rest of the gap
+# The assumed ratio of the gap to the gap of the factors, until an exact pass measures it; and its
+# least value.
 TRUST, LEAST_TRUST = 0.25, 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnChains:
-    """The options of this form of ``Gdmm``, and its start."""
+    """The options of this form of ``Gdmm``; ``start`` opens its state."""
 
     examples: ClassVar[str] = "chains"
     data: ClassVar[Any] = core.ChainData
@@ -77,11 +83,11 @@ class OnChains:
 
     @staticmethod
     def fits(problem: Problem) -> bool:
-        """Whether it takes this problem, whose examples are of its kind of data."""
+        """Return whether the form takes this problem, whose examples have its kind of data."""
         return True
 
     def start(self, problem: Problem, tol: float, rng: np.random.Generator) -> ChainState:
-        """All mass on the true outputs."""
+        """Open a state with all mass on the true outputs."""
         if getattr(problem.regularizer, "full", False):
             raise ValueError(
                 "solver 'gdmm' on chains takes no covariance matrix: a step of one factor would change "
@@ -96,7 +102,7 @@ class ChainsAsPrinted(OnChains):
     """Algorithm 2 as printed, over all factors at once: ``cpp/solvers/chain_frank_wolfe.hpp``."""
 
     examples: ClassVar[str] = "chains, as printed"
-    continues_from: ClassVar[tuple[str, ...]] = ()  # its bases are not known from multipliers
+    continues_from: ClassVar[tuple[str, ...]] = ()  # multipliers do not determine its bases
     rho: float = 1.0
     inner: ClassVar[int] = 1  # type: ignore[misc]
     sweeps: ClassVar[int] = 0  # type: ignore[misc]
@@ -116,36 +122,37 @@ class ChainsAsPrinted(OnChains):
 
 @dataclass
 class ChainState(UnderPrior):
-    """Marginals, messages and w in the core; the best feasible dual that was seen."""
+    """Marginals, messages and w in the core, and the best feasible dual so far."""
 
     problem: Problem
     rng: np.random.Generator
     options: OnChains
-    bases: Any = None  # of steps over all factors at once
+    bases: Any = None  # the state of ``ChainsAsPrinted``, or None
 
     def __post_init__(self) -> None:
         problem = self.problem
         self.read_prior(problem)
         self.core: Any = core.ChainGdmm(problem.examples.core, self.unit * problem.mass)
         self.set_prior()
-        # of all mass on the true outputs
+        # D with all mass on the true outputs.
         self.dual: float = -problem.regularizer.conjugate(np.zeros(problem.dimension))
         self.rho: float = self.options.rho * len(problem.active) / (self.unit * problem.total)
-        self.latest = self.dual  # of the last solution, and R(w) of it
+        # D of the last solution, and R(w) there.
+        self.latest = self.dual
         self.value = np.inf
         self.k = self.first_k()
-        self.seen = np.inf  # the gap of the factors
+        self.seen = np.inf  # gap of the factors
         self.trust = TRUST
 
     def first_k(self) -> float:
-        """Of the proximal term, as stiff as the problem is."""
+        """Return the first k of the proximal term; it grows with C |psi|^2 over the loss."""
         if self.options.proximity == 0:
             return 0.0
         k = self.options.proximity * PROXIMITY * self.core.stiffness()
         return min(k, STIFFEST) if k >= WORTHWHILE else 0.0
 
     def step(self, problem: Problem) -> StepReport:
-        """One pass over the factors, and one step of the multipliers."""
+        """Make a pass over the factors, and a step of the multipliers."""
         options = self.options
         order = self.rng.permutation(problem.active)
         exhaustive = options.search == "exhaustive"
@@ -170,25 +177,25 @@ class ChainState(UnderPrior):
         return StepReport(len(order), self.trust * self.seen, self.dual, self.core.active)
 
     def lag(self, gap: float) -> float:
-        """What the proximal term adds to this gap; where that is much, k falls."""
+        """Return the proximal term's part of the gap; lower k if it is large compared to `gap`."""
         lag = self.core.lag() if self.k > 0 else 0.0
         if lag > BEHIND * gap:
             self.k /= DECAY
         return lag
 
     def compare(self, problem: Problem, slacks: np.ndarray) -> None:
-        """How much of the gap of the factors is the gap of the problem, by what an exact pass found."""
+        """Update the ratio of the gap to the gap of the factors, after an exact pass."""
         primal = self.value + problem.mass @ slacks
         part = (primal - self.latest) / (problem.total * self.seen)
         if self.bases is None and np.isfinite(part):
             self.trust = float(np.clip(part, LEAST_TRUST, 1.0))
 
     def refresh(self) -> None:
-        """Remove the rounding that the updates of w have gathered."""
+        """Recompute w without accumulated rounding."""
         self.core.rebuild()
 
     def solution(self, problem: Problem) -> tuple[np.ndarray, Support]:
-        """w as it is, and labellings with multipliers near the marginals."""
+        """Return the current w, and labellings with multipliers that are near the marginals."""
         support = Support(*self.core.support()).times(1 / self.unit)
         offset, vector = problem.examples.combine(
             support.blocks, support.multipliers, support.outputs

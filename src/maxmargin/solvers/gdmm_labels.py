@@ -7,16 +7,17 @@
                       D - sum la (alpha - u) + rho/2 (alpha - u)^2                      (12), line 3
                   la += eta rho (alpha - u)                                            Algorithm 1, line 2
 
-u is the mass of a label that has left the truth, alpha the copy of it that an active pair has. A pair whose
-labels leave one at a time is not a factor of its own: its weight is a part of the labels' scores, and it
-needs neither memory nor multipliers (formulas in ``cpp/solvers/gdmm_labels.hpp``, the search among ordered
-weights in ``joint_oracle.hpp``). Scores of all labels are computed once in a visit, and weights are written
-once. With ``partitions`` a visit scores the labels of one part of them, chosen at random, and those that have
-left; audits score all.
+u is the mass of a label that has left the truth, and alpha is its copy in an active pair. A pair
+whose labels leave one at a time is not a factor of its own. Its weight is a part of the labels'
+scores, and it needs neither memory nor multipliers. ``cpp/solvers/gdmm_labels.hpp`` has the
+formulas, and ``joint_oracle.hpp`` the search among ordered weights. A visit computes the scores of
+all labels once and writes the weights once. With ``partitions``, a visit scores one random part of
+the labels, and the labels that have left; audits score all labels.
 
-Nodes are consistent at all times; the share of a pair that has left together is trimmed to what its labels
-allow. That point is feasible, so its D is a bound. w is that of the shares as they are: the trimming adds up
-over examples in the weights of pairs, and its w is much worse. Each bound holds on its own.
+Nodes are consistent at all times. The mass that both labels of a pair have moved together is
+trimmed to the masses of the labels. The trimmed point is feasible, so its D is a bound. The weights
+w belong to the masses before trimming. Over many examples, trimming adds up in the weights of pairs
+and would make w much worse. Each bound holds on its own.
 """
 
 from __future__ import annotations
@@ -31,20 +32,20 @@ from maxmargin.problem import Problem, Support
 from maxmargin.problem.regularizer import Prior
 from maxmargin.solvers.gdmm_graph import GraphState, OnGraphs
 
-ONE_IN = 16  # the next two are at least one in this many labels
-GROW = 8  # labels, and pairs, that may become active in a visit
-AUDIT = 4  # passes between audits of an example, which look at many pairs
-MOST_TABLE_LABELS = 4096  # above, tables of all pairs take too much memory
+ONE_IN = 16  # GROW and AUDIT are raised to at least one in this many labels
+GROW = 8  # number of labels, and of pairs, that may become active in a visit
+AUDIT = 4  # passes between audits of an example, which check many pairs
+MOST_TABLE_LABELS = 4096  # with more labels, tables of all pairs take too much memory
 
 
 def many(examples: Any) -> int:
-    """One in ONE_IN labels of a set."""
+    """Return a sixteenth (one in ONE_IN) of the labels of a set."""
     return len(examples.factors.shapes[0].node_types) // ONE_IN
 
 
 @dataclass
 class LabelState(GraphState):
-    """What has left the truth, and w, in the core."""
+    """The masses that have left the truth, and w, in the core."""
 
     options: OnLabelSets
 
@@ -60,14 +61,14 @@ class LabelState(GraphState):
         return self.core.dual() / self.unit
 
     def solution(self, problem: Problem) -> tuple[np.ndarray, Support]:
-        """w as it is, and the feasible point."""
+        """Return the current w, and the feasible point."""
         support = replace(self.trimmed(problem), prices=self.core.prices())
         return self.core.weights(), support
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnLabelSets(OnGraphs):
-    """The options of this form of ``Gdmm``, and its start."""
+    """The options of this form of ``Gdmm``; ``start`` opens its state."""
 
     examples: ClassVar[str] = "sets of labels"
     kind: ClassVar[Any] = core.LabelGdmm
@@ -80,7 +81,7 @@ class OnLabelSets(OnGraphs):
 
     @staticmethod
     def fits(problem: Problem) -> bool:
-        """Whether the examples are sets of labels, not too many, under one scale and no bounds."""
+        """Return whether the examples are sets of not too many labels, with one scale and no bounds."""
         prior, examples = problem.regularizer, cast(Any, problem.examples)
         if isinstance(prior, Prior) and not prior.uniform:
             return False

@@ -1,15 +1,16 @@
-"""L-BFGS for the log loss: the method that random fields are usually trained by, here with a certificate.
+"""L-BFGS for the log loss: the usual method to train random fields, here with a certificate.
 
-It works on v, where w = m + L v and R(w) = 1/2 |v|^2 for a prior with the mean m and the covariance L L':
+It works on v, where w = m + L v and R(w) = 1/2 |v|^2 for a prior with mean m and covariance L L':
 
     F(v) = 1/2 |v|^2 + sum_i mass_i xi_i(w),      grad F = v + L' g,     g = sum_i mass_i (E_p Psi - Psi(y_i))
 
-The distributions p at w are a dual point, so that every w is certified by its own gradient:
+The distributions p at w are a dual point, so the gradient at any w certifies it:
 
     P(w) - D(p) = R(w) + R*(-g) + <w, g> = 1/2 |grad F|^2
 
-Steps: direction by the last `memory` pairs of changes of v and of the gradient; the length by the strong
-Wolfe conditions (Nocedal and Wright, Algorithms 7.4 and 3.5; SciPy has the latter).
+The direction comes from the last `memory` pairs of changes of v and of the gradient. The step
+length meets the strong Wolfe conditions (Nocedal and Wright, Algorithms 7.4 and 3.5; SciPy
+implements the latter).
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from maxmargin.problem.regularizer import PRIOR, dot
 from maxmargin.solvers.base import AT_LEAST_1, Solver, StepReport, option
 
 SOFT_FORMULATIONS = tuple(Formulation(name) for name in SOFT)
-DECREASE, CURVATURE = 1e-4, 0.9  # of the Wolfe conditions
-HALVINGS = 40  # of a step, where these are not met
+DECREASE, CURVATURE = 1e-4, 0.9  # constants of the Wolfe conditions
+HALVINGS = 40  # most halvings of a step if the line search fails
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class LBFGS(Solver):
     Parameters
     ----------
     memory : int
-        Pairs of changes that are kept.
+        Number of pairs of changes that are stored.
     """
 
     name: ClassVar[str] = "lbfgs"
@@ -73,17 +74,17 @@ class LBFGS(Solver):
         return w, posteriors(problem, w)
 
     def learn(self, problem: Problem, state: Descent, slacks: np.ndarray) -> None:
-        """Nothing to correct: value and gradient are exact."""
+        """Do nothing: value and gradient are exact."""
 
 
 def posteriors(problem: Problem, w: np.ndarray) -> Support:
-    """The distributions of all examples at these weights."""
+    """Return the distributions of all examples at these weights, as a dual point."""
     everything = np.arange(problem.n_blocks)
     return Support(everything, problem.mass, w, kind=DISTRIBUTIONS)
 
 
 def weights_at(problem: Problem, point: Support) -> np.ndarray:
-    """The w that distributions had with their own masses: their weights, or by the law."""
+    """Return the w that distributions had with their own masses, given or computed from q."""
     if len(point.multipliers) != problem.n_blocks:
         raise ValueError(
             f"warm_start: the last fit had {len(point.multipliers)} examples, now there are "
@@ -109,7 +110,7 @@ class Descent:
     value: float = np.inf
     gradient: np.ndarray = field(init=False)
     evaluations: int = 0
-    last: Any = None  # the last point that was evaluated, with what was found there
+    last: Any = None  # the last point that was evaluated, its value and its gradient
 
     def __post_init__(self) -> None:
         self.v = np.zeros(self.problem.dimension)
@@ -117,7 +118,7 @@ class Descent:
 
     @property
     def known(self) -> bool:
-        """Whether value and gradient are those of v."""
+        """Whether value and gradient are known at v."""
         return np.isfinite(self.value)
 
     @property
@@ -126,18 +127,18 @@ class Descent:
         return getattr(self.problem.regularizer, "scale", 1.0)
 
     def weights(self, v: np.ndarray) -> np.ndarray:
-        """w = m + L v."""
+        """Return w = m + L v."""
         mean = self.problem.regularizer.mean
         w = self.scale @ v if np.ndim(self.scale) == 2 else self.scale * v
         return w if mean is None else mean + w
 
     def coordinates(self, w: np.ndarray) -> np.ndarray:
-        """v of a w."""
+        """Return the v that gives w."""
         r = self.problem.regularizer.centred(w)
         return np.linalg.solve(self.scale, r) if np.ndim(self.scale) == 2 else r / self.scale
 
     def at(self, v: np.ndarray) -> tuple[float, np.ndarray]:
-        """F and its gradient; asked for one after the other, they cost one pass."""
+        """Return F and its gradient; calls at the same v cost one pass together."""
         if self.last is None or not np.array_equal(self.last[0], v):
             self.evaluations += 1
             problem = self.problem
@@ -148,12 +149,12 @@ class Descent:
         return self.last[1], self.last[2]
 
     def evaluate(self, v: np.ndarray) -> Descent:
-        """Be at v."""
+        """Move to v, and compute value and gradient there."""
         self.v, (self.value, self.gradient) = v, self.at(v)
         return self
 
     def direction(self) -> np.ndarray:
-        """- H grad F, by the two loops over the pairs."""
+        """Return - H grad F, by the two loops over the pairs."""
         d, factors = self.gradient.copy(), []
         for s, y, rho in reversed(self.pairs):
             factors.append(rho * dot(s, d))
@@ -166,14 +167,14 @@ class Descent:
         return -d
 
     def descend(self) -> bool:
-        """One step; false where rounding hides any fall."""
+        """Make one step; return False if rounding hides any decrease."""
         v, gradient, d = self.v, self.gradient, self.direction()
         steepest = not self.pairs
         if steepest:
             d = d / max(1.0, np.sqrt(dot(gradient, gradient)))
         length = self.searched(d) or self.halved(d)
         if length is None:
-            self.pairs.clear()  # along the gradient next
+            self.pairs.clear()  # the next step follows the gradient
             return not steepest
         self.evaluate(v + length * d)
         s, y = self.v - v, self.gradient - gradient
@@ -182,9 +183,9 @@ class Descent:
         return True
 
     def searched(self, d: np.ndarray) -> float | None:
-        """A step along d that keeps both conditions of Wolfe, if it is found."""
+        """Return a step length along d that meets both Wolfe conditions, or None."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that no length was found is seen by the caller
+            warnings.simplefilter("ignore")  # the caller handles a failed search
             return line_search(
                 lambda u: self.at(u)[0],
                 lambda u: self.at(u)[1],
@@ -198,7 +199,7 @@ class Descent:
             )[0]
 
     def halved(self, d: np.ndarray) -> float | None:
-        """The first of 1, 1/2, 1/4, ... that lowers F enough."""
+        """Return the first of 1, 1/2, 1/4, ... that lowers F enough, or None."""
         slope = dot(self.gradient, d)
         for length in 0.5 ** np.arange(HALVINGS):
             if self.at(self.v + length * d)[0] < self.value + DECREASE * length * slope:

@@ -1,16 +1,16 @@
 """n-slack cutting planes (Joachims, Finley and Yu, 2009, Algorithms 1 and 2), with their Section 4.
 
-Every block has its own working set W_i of outputs; the program over all of them is solved again and again:
+Every block has its own working set W_i of outputs. The program over all sets is solved many times:
 
     for blocks in turn:  y^ = argmax_y s_i(y);  W_i = W_i + { y^ } if it violates by more than epsilon
-                         once `batch` outputs have joined, solve the program from its current point
+                         once `batch` outputs were added, solve the program from its current point
 
-`batch=1` is Algorithm 1 as printed. The rest is from the paper's Section 4: batches; a program that is solved
-the more exactly the less violation is left; outputs leave that had no multiplier for `keep` passes (there:
-for 50 programs).
+`batch=1` is the paper's Algorithm 1. Section 4 of the paper has the other options. Outputs are
+added in batches. The program is solved more precisely as the violation falls. Outputs without a
+multiplier for `keep` passes are dropped (in the paper: for 50 programs).
 
-With hinge="sum" (Balamurugan, Shevade and Babu, Section III) the slack of a block is a maximum over sets of
-outputs, attained by all violators: sets take the place of outputs.
+With hinge="sum" (Balamurugan, Shevade and Babu, Section III), the slack of a block is a maximum
+over sets of outputs, and the set of all violators attains it. Sets take the place of outputs.
 """
 
 from __future__ import annotations
@@ -35,15 +35,19 @@ class NSlack(Solver):
     Parameters
     ----------
     batch : int
-        Outputs that join the working sets between two solutions of the quadratic program; 1: as printed.
+        Outputs that are added to the working sets between two quadratic programs; 1 in the paper's
+        algorithm.
     accuracy : float
-        The program is solved until its gap is this part of tol, and what violates by the rest of tol joins.
+        The program is solved until its gap is this fraction of tol. Outputs that violate by the
+        rest of tol are added.
     growing : bool
-        Or this part of what the last pass saw, where that is more: early programs need no precision.
+        Let the gap of the program be the fraction ``accuracy`` of the last pass's violation if that
+        is more: early programs need no precision.
     keep : int
-        Passes that an output without a multiplier is kept; 0: never dropped. With hinge="max".
+        With hinge="max": drop an output without a multiplier after this many passes; 0 never drops
+        one.
     max_sweeps : int
-        Sweeps of the program's solver, at most.
+        Most sweeps of the program's solver.
     violators : int
         As in ``OneSlack``.
     """
@@ -88,18 +92,18 @@ class NSlack(Solver):
     def ask(
         self, problem: Problem, state: DualState | BoxState, blocks: np.ndarray
     ) -> tuple[int, float]:
-        """Lines 5 to 7: how many outputs, or sets, have joined; and the sum of mass_i g_i."""
-        enough = (1 - self.accuracy) * state.tol  # what the program leaves open comes on top
+        """Run lines 5 to 7; return how many outputs or sets were added, and the sum of mass_i g_i."""
+        enough = (1 - self.accuracy) * state.tol  # the error of the program is added to it
         if isinstance(state, BoxState):
             before = state.core.sets
             violation = state.visit_sets(blocks, True, enough)[2]
-            # A set that is kept already may violate, too: then the program is not solved well enough.
+            # If a cached set violates, the program was not solved well enough, so solve it again.
             return max(state.core.sets - before, int(violation > 0)), violation
         visit = state.visit(blocks, update=False, tolerance=enough, keep=self.keep)
         return int((visit.violations > enough).sum()), visit.violation
 
     def solve(self, problem: Problem, state: DualState | BoxState) -> None:
-        """Line 8: the quadratic program over all working sets, from its current point."""
+        """Run line 8: solve the quadratic program over all working sets from its current point."""
         wanted = self.accuracy * state.tol
         if self.growing:
             wanted = max(wanted, self.accuracy * state.estimate)
@@ -115,7 +119,7 @@ class NSlack(Solver):
 
     def learn(self, problem: Problem, state: DualState | BoxState, slacks: np.ndarray) -> None:
         super().learn(problem, state, slacks)
-        state.tol *= 0.5  # what it counts as satisfied was not enough
+        state.tol *= 0.5  # training goes on, so a smaller threshold is needed
         if isinstance(state, BoxState) and not state.complete:
             state.widen(self.violators)
             state.settled = state.reduced_gap() <= 2 * state.tol

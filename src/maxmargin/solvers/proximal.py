@@ -1,23 +1,26 @@
 """Accelerated proximal dual ascent: the default.
 
-A round ascends the dual of   P(w) + k/2 |w - z|^2   by one oracle pass, then passes over the kept outputs
-until the gap they see is `inner` of what the oracle saw. Then the centre moves with momentum,
-z = w + beta (w - w_previous). The proximal term makes a weakly regularised problem well conditioned; the
-gap of the problem itself stays known,
+A round ascends the dual of P(w) + k/2 |w - z|^2 by one oracle pass. Passes over the cached outputs
+follow, until their gap is `inner` of the gap that the oracle pass saw. Then the centre moves with
+momentum, z = w + beta (w - w_previous). The proximal term makes a weakly regularised problem well
+conditioned. The gap of the problem itself stays known,
 
     P(w) - D(a) = sum_i mass_i g_i + k^2 / 2 |w - z|^2.
 
-k starts at C mean|psi|^2 / mean(Delta) over the outputs that the oracle gives at w = 0. It is divided by
-`decay` whenever the second term is more than `LAGGING` times the first (`STRICT` times, where the gap has
-grown), and halved when the gap has not fallen for `STALLED_ROUNDS` rounds. Satisfied blocks, those with g_i
-<= care * tol, leave the cached passes of the round and are skipped in the next `skip` oracle passes, and in
-`skip` more each time that they are found satisfied again, up to `LONGEST_REST`.
+k starts at C mean|psi|^2 / mean(Delta), taken over the outputs that the oracle returns at w = 0. It
+is divided by `decay` whenever the second term is more than `LAGGING` times the first (`STRICT`
+times if the gap has grown). It is halved if the gap has not fallen for `STALLED_ROUNDS` rounds.
+Blocks with g_i <= care * tol are satisfied: they leave the cached passes of the round and skip the
+next `skip` oracle passes. Each time they are found satisfied again, they skip `skip` passes more,
+up to `LONGEST_REST`.
 
-Where all constraints are written down (two classes, K classes, regression, explicit groups) the same
-rounds are compiled as a whole, ``cpp/solvers/dual_coordinate.hpp``: a visit scores all outputs of its
-block and solves the block, k starts at a tenth where blocks are no more than weights or have no classes, and
-where a small gap is asked for (at 0 where that is next to nothing), and a step on small data makes several
-rounds. Another `rule` or `keep` than the default goes the way of outputs that are searched for.
+If all constraints are explicit (two classes, K classes, regression, explicit groups), the same
+rounds run in compiled code, ``cpp/solvers/dual_coordinate.hpp``. A visit
+then scores all outputs of its block and solves the block. The first k is a tenth of the value above
+if there are no more blocks than weights, if there are no classes, or if a small gap is needed. It
+is 0 if it would be very small. A
+step on small data makes several rounds. With a `rule` or `keep` other than the default, outputs are
+searched for instead.
 """
 
 from __future__ import annotations
@@ -57,27 +60,28 @@ from maxmargin.solvers.dual_state import (
     open_state,
 )
 
-LARGE = 100_000_000  # weights from which the two extra copies of w are not affordable
-STIFFEST = 1000.0  # k at most: a round shrinks what is left by no more than k / (1 + k)
-MOST_ROUNDS = 100  # over kept outputs alone
-REVISIT = 4  # rounds of kept outputs after which all blocks are looked at again
-LONGEST_REST = 4  # oracle passes that a satisfied block misses, unless `skip` is more
-STALLED_ROUNDS = 10  # rounds without a fall of the estimate by a tenth
-# Of k where a visit solves its block and blocks share little: no more of them than weights, as of words. With
-# a tenth newsgroups of 20 classes take 0.8 of the time that they take with all of k, but covertype 1.1 to 1.7
-# times, of two classes and of seven, and USPS with C = 0.01 1.3 times. Regression, groups, and where climbs
-# of the face end a fit: a tenth.
+LARGE = 100_000_000  # with more weights, the two extra copies of w take too much memory
+STIFFEST = 1000.0  # largest k: a round shrinks the error only by the factor k / (1 + k)
+MOST_ROUNDS = 100  # most rounds over cached outputs alone
+REVISIT = 4  # rounds over cached outputs from one that visits all blocks to the next
+LONGEST_REST = 4  # most oracle passes that a satisfied block misses, unless `skip` is larger
+STALLED_ROUNDS = 10  # k is halved if the estimate does not fall by a tenth in this many rounds
+# Factor on the first k if a visit solves its block exactly and blocks share little (no more blocks
+# than weights, as in text), for regression and groups, and if fits end with climbs of the face.
+# Without it text takes longer; for all problems, dense data would take longer.
 UNSHARED = 0.1
-# The second term beside the first, above which k falls. With 0.5 OCR letters take 1.12 times as long (lambda
-# 0.001; 1.2 times at 0.0002), with 2 CoNLL-2000 1.04 times; between them it takes as long with all three.
+# The weight k falls if the second term of the gap exceeds the first by this factor. Some data are
+# faster with a smaller factor, some with a larger one.
 LAGGING = 1.5
-# The same where the gap has grown to `GROWN` times its least: a centre that is too far makes steps overshoot,
-# in a circle if nothing stops them.
+# The same factor if the gap has grown to `GROWN` times its least value. A centre that is too far
+# away makes steps overshoot, and without this they may run in a circle.
 STRICT, GROWN = 0.5, 2.0
-WARM = 0.02  # factor on the first k of a warm start for another C: with more a path saves no oracle passes
-LIGHT = 0.05  # k below this is not used: it would save no visits, and its two copies of w take time
+# Factor on the first k of a warm start for another C: a larger one saves no oracle passes.
+WARM = 0.02
+LIGHT = 0.05  # a smaller k is not used: it saves no visits, and its two copies of w cost time
 LARGEST_SEED = 2**63 - 1
-SINGLE_MOST = 1e30  # squares of weights and of features whose products it can hold
+# Largest squares of weights and features whose products single precision can hold.
+SINGLE_MOST = 1e30
 
 
 @dataclass(frozen=True)
@@ -87,24 +91,24 @@ class Proximal(Solver):
     Parameters
     ----------
     cached_passes : int
-        At most this many passes over the kept outputs after each oracle pass.
+        Most passes over the cached outputs after each oracle pass.
     inner : float
-        They end when the gap they see is this part of what the oracle pass saw.
+        These passes end when their gap is this fraction of the gap that the oracle pass saw.
     momentum : float
-        beta; 0.7 and more can fail to converge.
+        The factor beta; training can fail to converge at 0.7 and above.
     proximity : float
         Factor on the first k; 0 turns the proximal term off.
     decay : float
         k is divided by this when the centre is too far from w.
     care : float
-        A block is satisfied once its share of the gap is this part of tol.
+        A block is satisfied once its part of the gap is below this fraction of tol.
     skip : int
-        Oracle passes that a satisfied block may miss at first.
+        Number of oracle passes that a satisfied block misses at first.
     keep : int
-        Oracle visits that an output without a multiplier is kept.
+        Drop an output without a multiplier after this many oracle visits; 0 never drops one.
     rule : "wss2" or "mvp"
     precision : "auto", "single" or "double"
-        Of w while it is updated. "auto": single where tol allows it.
+        Precision of w while it is updated. "auto": single if tol allows it.
     """
 
     name: ClassVar[str] = "proximal"
@@ -128,7 +132,7 @@ class Proximal(Solver):
         warm: Support | None = None,
         k: float | None = None,
     ) -> ProximalState | CoordinateState:
-        """A state at w = 0 or at the multipliers of `warm`; with this k, where it is known already."""
+        """Return a state at w = 0 or at the multipliers of `warm`, with this k if it is known."""
         usual = self.rule == Proximal.rule and self.keep == Proximal.keep
         explicit = explicit_constraints(problem) if usual else None
         if explicit is None:
@@ -144,12 +148,12 @@ class Proximal(Solver):
         warm: Support | None,
         k: float | None,
     ) -> CoordinateState:
-        """A state for constraints that are all written down."""
+        """Return a state for explicit constraints."""
         scale = explicit.scale or 0.0
         single = scale >= SINGLE_LEAST and tol >= SINGLE_ENOUGH * scale
         single = single if self.precision == "auto" else self.precision == "single"
         active = problem.active
-        if len(active) > PROBED:  # a permutation of all takes longer than the visits
+        if len(active) > PROBED:  # a permutation of all blocks would take longer than the visits
             blocks = active[rng.integers(len(active), size=PROBED)]
         else:
             blocks = rng.permutation(active)
@@ -165,20 +169,20 @@ class Proximal(Solver):
             k = k if k >= LIGHT else 0.0
         if warm is not None:
             state.restore(warm)
-            k *= 1.0 if problem.feasible(warm) else WARM  # as in `_resume`
+            k *= 1.0 if problem.feasible(warm) else WARM  # the reason is in `_resume`
         state.core.set_proximity(k)
         state.aim, state.loss, state.probed = tol, loss, len(blocks)
         return state
 
     def _large(self, problem: Problem, unit: float, square: float, loss: float) -> bool:
-        """Whether squares may be too large for single precision.
+        """Return whether squares may be too large for single precision.
 
-        |w|^2 <= 2 C sum v Delta, from D >= 0; scores are sums of its products with features.
+        D >= 0 gives |w|^2 <= 2 C sum v Delta; scores are sums of products of w with features.
         """
         return max(square, unit * problem.total * loss) > SINGLE_MOST
 
     def first_k(self, C: float, dimension: int, unit: float, square: float, loss: float) -> float:
-        """By mean |psi|^2 and mean Delta; 0 where w is too large for two copies more."""
+        """Return the first k from mean |psi|^2 and mean Delta; 0 if w is too large for two copies."""
         if dimension >= LARGE or not loss > 0:
             return 0.0
         return min(STIFFEST, self.proximity * unit * C * square / loss)
@@ -193,7 +197,7 @@ class Proximal(Solver):
         k: float | None = None,
         precision: str = "",
     ) -> ProximalState:
-        """A state; with this k and in this precision, where they are known already."""
+        """Return a state, with this k and in this precision if they are known."""
         precision = precision or self.precision
         dual = open_state(problem, tol, rng, precision != "double", lean=lean)
         if k is None or precision == "auto":
@@ -205,7 +209,8 @@ class Proximal(Solver):
                 dual = open_state(problem, tol, rng, single=False, lean=lean)
                 dual.oracle_calls = probed
             if k is None:
-                # The distance to the centre needs the inverse of a covariance matrix: without the term then.
+                # The distance to the centre would need the inverse of a covariance matrix, so there
+                # is no proximal term.
                 first = self.first_k(problem.C, problem.dimension, dual.unit, square, loss)
                 k = 0.0 if dual.full else first
         rest = np.zeros(problem.n_blocks, dtype=np.int64)
@@ -217,8 +222,8 @@ class Proximal(Solver):
     def _resume(self, problem: Problem, state: ProximalState, warm: Support) -> None:
         """Start from these multipliers.
 
-        For another C the outputs that they are on come first, before the oracle is asked; and k is far below
-        what it is at w = 0: the centre is nearer to the solution.
+        For another C, the outputs with multipliers are solved first, before the oracle is called. k
+        is far smaller than at w = 0, because the centre is nearer to the solution.
         """
         state.dual.restore(warm)
         if problem.feasible(warm):
@@ -241,14 +246,14 @@ class Proximal(Solver):
     def explore(
         self, problem: Problem, state: ProximalState, blocks: np.ndarray, tolerance: float
     ) -> float:
-        """One oracle pass over these blocks in their order; returns the estimate of the gap."""
+        """Make one oracle pass over these blocks in their order; return the estimate of the gap."""
         state.visit(blocks, tolerance=tolerance)
         return self._gap(problem, state)[2]
 
     def round(self, problem: Problem, state: ProximalState, blocks: np.ndarray) -> float:
-        """One oracle pass over those of the blocks that are due, and passes over the outputs kept."""
+        """Make one oracle pass over the blocks that are due, then passes over the cached outputs."""
         dual = state.dual
-        if state.k > 0:  # here, not at the end: w is certified where the round left it
+        if state.k > 0:  # not at the end: the certificate needs w as the round left it
             dual.core.recenter(self.momentum, state.k)
         due = blocks[state.rest[blocks] == 0]
         todo, seen = self._visit(problem, state, due, oracle=True)
@@ -263,7 +268,7 @@ class Proximal(Solver):
     def _cached(
         self, problem: Problem, state: ProximalState, todo: np.ndarray, seen: float
     ) -> None:
-        """Passes over the outputs kept, until the gap that they see is `inner` of what was seen before."""
+        """Make passes over the cached outputs until their gap is `inner` of `seen`."""
         for _ in range(self.cached_passes):
             todo, left = self._visit(problem, state, todo, oracle=False)
             if left <= self.inner * seen:
@@ -272,11 +277,11 @@ class Proximal(Solver):
     def settle(
         self, problem: Problem, state: ProximalState, enough: float, last_visit: float
     ) -> None:
-        """Rounds over the kept outputs alone, until what is left of their gap is at most `enough`.
+        """Make rounds over the cached outputs alone until their gap is at most `enough`.
 
-        k falls from a high value, fast where the centre is far behind. Every `REVISIT` rounds, and before
-        the end, all blocks are visited; else those that were not satisfied since. Satisfied blocks are left
-        alone, so that only the others count at the end.
+        k falls from a high value, and faster if the centre is far behind. Every `REVISIT` rounds,
+        and before the end, all blocks are visited; other rounds only visit blocks that were not
+        satisfied since. Satisfied blocks do not move, so only the others count at the end.
         """
         own, active, below = state.dual.core, problem.active, state.satisfied_below
         near = np.ones(problem.n_blocks, dtype=bool)
@@ -303,7 +308,7 @@ class Proximal(Solver):
     def _visit(
         self, problem: Problem, state: ProximalState, blocks: np.ndarray, oracle: bool
     ) -> tuple[np.ndarray, float]:
-        """One pass in a fresh order; the blocks that are not satisfied, and the sum of mass_i g_i."""
+        """Make a pass in a random order; return the unsatisfied blocks and the sum of mass_i g_i."""
         order = state.shuffled(blocks)
         visit = state.visit(
             order,
@@ -315,12 +320,12 @@ class Proximal(Solver):
         return order[visit.violations > state.satisfied_below], visit.violation
 
     def _gap(self, problem: Problem, state: ProximalState) -> tuple[float, float, float]:
-        """The two terms of the gap as last seen, and their sum in loss units."""
+        """Return the two terms of the gap as last seen, and their sum in loss units."""
         ascent, lag = state.dual.gap_terms()
         return ascent, lag, (ascent + lag) / problem.total
 
     def _balance(self, problem: Problem, state: ProximalState) -> float:
-        """Lower k where the centre is too far from w; returns the estimate of the gap, in loss units."""
+        """Lower k if the centre is too far from w; return the estimate of the gap, in loss units."""
         ascent, lag, estimate = self._gap(problem, state)
         if state.k > 0:
             state.balance(estimate, ascent, lag, self.decay, lagging=self.lagging)
@@ -346,14 +351,14 @@ class Proximal(Solver):
         self, problem: Problem, state: ProximalState | CoordinateState, slacks: np.ndarray
     ) -> None:
         state.reopen()
-        state.satisfied_below *= 0.5  # what was skipped adds up to more than expected
+        state.satisfied_below *= 0.5  # the parts of skipped blocks add up to more than expected
 
 
 class ProximalTerm:
-    """Of a state: the weight k of its proximal term, by what the rounds see."""
+    """Base of states with a proximal term: adapts its weight k to the progress of the rounds."""
 
     k: float
-    least: float  # of the gaps that were seen
+    least: float  # the smallest gap so far
     stalled: int  # rounds since it fell
 
     def balance(
@@ -365,9 +370,10 @@ class ProximalTerm:
         else_by: float = 0.5,
         lagging: float = STRICT,
     ) -> None:
-        """Lower k where the centre is too far from w: `lag` beside `ascent`, which are the gap.
+        """Lower k if the centre is too far from w; `ascent` and `lag` are the two terms of the gap.
 
-        It is where `lag` is above `lagging` times `ascent`. Where nothing falls k is multiplied by `else_by`.
+        The centre is too far if `lag` exceeds `lagging` times `ascent`. If the gap stalls, k is
+        multiplied by `else_by`.
         """
         self.stalled += 1
         lagging = lagging if gap <= GROWN * self.least else min(lagging, STRICT)
@@ -381,35 +387,38 @@ class ProximalTerm:
 
 @dataclass
 class ProximalState(SearchState, ProximalTerm):
-    """The dual state, when a block is satisfied, and k."""
+    """The dual state, the threshold for satisfied blocks, and k."""
 
     k: float
     rest: np.ndarray = field(repr=False)  # oracle passes that each block may still miss
-    satisfied: np.ndarray = field(repr=False)  # oracle visits in a row that found it so
+    # Number of oracle visits in a row that found each block satisfied.
+    satisfied: np.ndarray = field(repr=False)
     least: float = np.inf
     stalled: int = 0
-    reported: int = 0  # oracle calls that steps have reported
-    most_bytes: int = -1  # of the kept outputs; -1: any
-    refused: int = 0  # outputs for which no bytes were left
+    reported: int = 0  # oracle calls that were reported by earlier steps
+    most_bytes: int = -1  # byte limit for cached outputs; -1: none
+    refused: int = 0  # outputs dropped because the limit was reached
     stretch: int = (
-        0  # blocks that a pass finishes before it goes on to others; 0: all in one random order
+        0  # if positive: a pass finishes this many neighbouring blocks before it goes on to others
     )
 
     def reopen(self) -> None:
-        """See all blocks again, with the rounding removed from w."""
+        """Visit all blocks again, and recompute w without accumulated rounding."""
         super().reopen()
         self.rest[:] = 0
 
     def shuffled(self, blocks: np.ndarray) -> np.ndarray:
-        """A fresh order of some blocks."""
+        """Return these blocks in a random order."""
         rng = self.dual.rng
         if self.stretch == 0:
-            return core.shuffled(blocks, rng.integers(LARGEST_SEED))  # a fifth of NumPy's time
-        turns = rng.permutation(len(self.rest) // self.stretch + 1)  # always the same would be slow
+            # Much faster than a permutation by NumPy.
+            return core.shuffled(blocks, rng.integers(LARGEST_SEED))
+        # An order that is always the same would converge slowly.
+        turns = rng.permutation(len(self.rest) // self.stretch + 1)
         return blocks[np.lexsort((rng.random(len(blocks)), turns[blocks // self.stretch]))]
 
     def visit(self, order: np.ndarray, **options: Any) -> Visit:
-        """One pass of the dual state, within the bytes that outputs may still take."""
+        """Make one pass of the dual state, within the byte limit for cached outputs."""
         most = self.most_bytes
         budget = -1 if most < 0 else max(0, most - self.dual.core.bytes_kept)
         visit = self.dual.visit(order, byte_budget=budget, **options)

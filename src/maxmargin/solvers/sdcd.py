@@ -8,17 +8,18 @@
                       w = - sum a psi                                                        (IV.7)
                       with g = Delta_i(y) + <w, psi_i(y)>
 
-The first passes are of type I, then one of type I is followed by some of type II, which do not search. Where
-all outputs can be tried, V_i holds them from the start, nothing is searched for, and every pass is the same.
-As printed (``SDCD.printed``) training ends with the pass of type I in which the squared steps of no block add
-up to more than ``change`` (lines 20 to 28).
+The first passes are of type I. After them, each pass of type I is followed by passes of type II,
+which do not search. If all outputs can be tried one by one, V_i has them from the start, there is
+no search, and every pass is the same. As printed (``SDCD.printed``), training ends with a pass of
+type I in which, for every block, the sum of its squared steps is at most ``change`` (lines 20 to
+28).
 
-With a prior |psi|^2 and w are those of its metric and law (``dual_state``).
+With a prior, |psi|^2 is in its metric and w comes from its R* (``dual_state``).
 
-A multiplier moves by itself: no sum ties those of an example together. The dual of the problem reduced to the
-V_i bounds the whole problem's optimum; see docs/objective.md for what is known of the primal. After an exact
-pass that did not end training, violators that can be listed are added to the V_i. If the reduced problem is
-solved to tol even then, nothing is left to do.
+Multipliers move one at a time: no sum ties the multipliers of an example together. The dual of the
+problem reduced to the V_i bounds the optimum of the whole problem; docs/objective.md says what is
+known of the primal. After an exact pass that did not end training, violators that can be listed are
+added to the V_i. If the reduced problem is solved to tol even then, training ends.
 """
 
 from __future__ import annotations
@@ -44,19 +45,23 @@ class SDCD(Solver):
     searches : int
         Passes of type I before the first of type II (kappa_1 of the paper).
     sweeps : int
-        After that, a pass of type I is followed by this number of type II, later by one less (kappa_2).
+        After that, a pass of type I is followed by this many passes of type II, later by one less
+        (kappa_2).
     inner : float
-        These end early when the gap they see is this part of what the pass of type I saw; 0: never.
+        Passes of type II end early when their gap is this fraction of the gap that type I saw; 0:
+        never.
     order : "random" or "cyclic"
-        A fresh permutation for every pass, or the order of the examples (as printed).
+        A fresh permutation for every pass, or the order of the examples (as in the paper).
     keep : int
-        Searches that an output without a multiplier is kept; 0: never dropped (as printed).
+        Drop an output without a multiplier after this many searches; 0 never drops one (as
+        printed).
     violators : int
-        Kept outputs per example, at most, when violators that an exact pass lists are added; 0: none are
-        (as printed).
+        Largest number of cached outputs per example to which the violators listed by an exact pass
+        are added; 0 adds none (as in the paper).
     change : float
-        End when a search moves no example's multipliers by more than this, in the sum of squares; a gap of
-        the reduced problem then ends nothing. As printed 1e-4; 0: never.
+        End when a search moves the multipliers of no example by more than this, in the sum of
+        squares. The gap of the reduced problem then does not end training. 1e-4 in the paper; 0:
+        never.
     """
 
     name: ClassVar[str] = "sdcd"
@@ -74,7 +79,7 @@ class SDCD(Solver):
 
     @classmethod
     def printed(cls, change: float = 1e-4) -> SDCD:
-        """Algorithm 2 to the letter: file order, full sweeps, nothing dropped or listed, its own end."""
+        """Return Algorithm 2 as printed, with its own end."""
         return cls(inner=0, order="cyclic", keep=0, violators=0, change=change)
 
     def start(
@@ -92,13 +97,14 @@ class SDCD(Solver):
             return state.report(seen.oracle_calls, gap, ended=Status.UNCHANGED)
         gap = self.sweep(problem, state, seen.gap)
         if state.complete or seen.found:
-            # What a pass saw before it found more is not an estimate of where it ended.
+            # New outputs were found after part of the visits, so the estimate is at least the gap
+            # that the search saw.
             return state.report(seen.oracle_calls, max(gap, seen.gap) / problem.total)
         estimate = state.reduced_gap() if self.change == 0 else np.inf
         return state.report(seen.oracle_calls, estimate)
 
     def search(self, problem: Problem, state: BoxState) -> BoxVisit:
-        """A pass of type I; where its end is asked for, with the largest change of a block."""
+        """Make a pass of type I; if ``change`` is set, report the largest change of a block."""
         order = in_order(problem.active, self.order, state.rng)
         if self.change == 0:
             return state.visit(order, keep=self.keep)
@@ -112,7 +118,7 @@ class SDCD(Solver):
         )
 
     def sweep(self, problem: Problem, state: BoxState, seen: float) -> float:
-        """Passes of type II after one of type I, one more the first time (lines 30 to 37); their gap."""
+        """Make passes of type II after one of type I (lines 30 to 37); return their gap."""
         after, gap = state.passes - self.searches, seen
         for _ in range(0 if after < 1 or state.complete else self.sweeps - (after > 1)):
             gap = state.visit(in_order(problem.active, self.order, state.rng), oracle=False).gap
@@ -124,9 +130,9 @@ class SDCD(Solver):
         state.refresh()
         if state.complete or self.change > 0:
             return
-        # All that can be listed joins; if the gap is small even then, nothing is left to do.
+        # All violators that can be listed are added. If the gap is small even then, training ends.
         state.widen(self.violators)
-        # Else none was sought.
+        # Before the first pass no violator was searched for.
         state.settled = state.passes > 0 and state.reduced_gap() <= state.tol
 
     def reduced_gap(self, problem: Problem, state: BoxState) -> float | None:

@@ -1,10 +1,10 @@
-"""Stochastic gradient for the log loss, with steps 1 / t: the baseline that everyone knows.
+"""Stochastic gradient for the log loss, with steps 1 / t: the well-known baseline.
 
     w_t = (1 - 1/t) w_{t-1} + (n / t) mass_i (Psi(y_i) - E_p Psi)
 
-Blocks come in a fresh permutation for every pass. t begins where a step is no longer than the curvature of
-the loss allows, t_0 = n `delay` C |x|^2. A pass over the data follows each pass of steps: value and gradient
-there are a certificate, as for ``LBFGS``.
+Every pass visits the blocks in a new random order. t starts at t_0 = n `delay` C |x|^2, so that no
+step is longer than the curvature of the loss allows. A pass over the data follows each pass of
+steps: the value and the gradient there are a certificate, as for ``LBFGS``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class SGD(Solver):
     Parameters
     ----------
     delay : float
-        Of the steps: the first is 1 / (n delay C |x|^2).
+        Sets the length of the first step: 1 / (n delay C |x|^2).
     """
 
     name: ClassVar[str] = "sgd"
@@ -69,7 +69,7 @@ class SGD(Solver):
         return True
 
     def snapshot(self, problem: Problem, state: Steps) -> Snapshot:
-        """The last w and its t."""
+        """Return the last w and its t."""
         return Snapshot(*self.solution(problem, state), {"time": np.array([state.core.time])})
 
     def resume(self, problem: Problem, tol: float, rng: np.random.Generator, at: Snapshot) -> Steps:
@@ -78,12 +78,12 @@ class SGD(Solver):
         return state
 
     def learn(self, problem: Problem, state: Steps, slacks: np.ndarray) -> None:
-        """Nothing to correct: w is a plain sum."""
+        """Do nothing: w is a plain sum."""
 
 
 @dataclass
 class Steps:
-    """The sum of the steps, and what chooses their order."""
+    """The sum of the steps in the core, and the random generator that orders them."""
 
     core: Any = field(repr=False)
     tol: float

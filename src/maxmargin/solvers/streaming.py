@@ -1,21 +1,23 @@
 """Streaming: online dual ascent with a cache that the gap drives (Ramanan, Algorithm 2).
 
     for every chunk of examples, in their order                                         lines 3-4
-      explore:  u = argmax_y s_i(y);  UB += mass_i g_i;  keep u, make a step            lines 5-10
-      while (UB - LB) / mass seen > tol:  optimise the cache, as far as it is paid for  lines 11-12
-      what has no multiplier leaves the cache                                           line 13
+      explore:  u = argmax_y s_i(y);  UB += mass_i g_i;  cache u, make a step           lines 5-10
+      while (UB - LB) / mass seen > tol:  optimise the cache, as far as credit allows   lines 11-12
+      drop outputs without multipliers from the cache                                   line 13
 
-g_i = s_i(u) - sum_y a_i(y) s_i(y) / mass_i is the block's share of UB - LB, the gap of the problem of the
-cache. LB = D(a) bounds the optimum of the whole problem; UB does not, until an exact pass has been made.
+g_i = s_i(u) - sum_y a_i(y) s_i(y) / mass_i is the block's part of UB - LB, the gap of the cached
+problem. LB = D(a) bounds the optimum of the whole problem. UB is a bound only after an exact pass.
 
-The cache holds examples with their outputs. To optimise it is to solve the problem of the examples in it
-from its current multipliers, by rounds of ``solvers.Proximal``: the oracle is asked again for cached
-examples. The paper solves the cache to tol after every example, which costs a multiple of the data. Here an
-explored example pays for `revisits` visits to the cache; all that is left is done at the end of the pass.
+The cache holds examples with their outputs. To optimise the cache is to solve the problem of its
+examples from their current multipliers, by rounds of ``solvers.Proximal``. These rounds call the
+oracle again for cached examples. The paper solves the cache to tol after every example, which costs
+a multiple of the data. Here every explored example gives credit for `revisits` visits to the cache.
+The rest is done at the end of the pass.
 
-A pass is a sequence of windows: the examples in memory, of which some are new. Where all are in memory
-anyway, in arrays, a window is a range of blocks and the cache holds outputs alone (``StreamState``). Where
-they stay on a disk or come from an iterable, the problem opens the state: see ``parts.state``.
+A pass is a sequence of windows. A window is the set of examples in memory, some of which are new.
+If all examples are in memory anyway, in arrays, a window is a range of blocks and the cache holds
+outputs alone (``StreamState``). If they stay on a disk or come from an iterable, the problem opens
+the state: see ``parts.state``.
 """
 
 from __future__ import annotations
@@ -43,11 +45,12 @@ from maxmargin.solvers.dual_state import PRECISIONS
 from maxmargin.solvers.proximal import STRICT, Proximal, ProximalState
 from maxmargin.solvers.summed_cache import SummedCache, kept_risk
 
-CHUNKS = 16  # of a pass over arrays; elsewhere new examples take this part of the budget
+# Chunks per pass over arrays; for other data, new examples take this part of the budget.
+CHUNKS = 16
 FORGET = 0.75  # pruning goes down to this part of the budget, so that it is rare
-LITTLE = 0.1  # a block with less than this part of the wanted gap has nothing to gain
-STALLED = 0.99  # of the estimate of the pass before: no progress with a full cache
-FEWEST = 100  # examples of a chunk, unless it is given
+LITTLE = 0.1  # fraction of the goal: blocks with a smaller g_i are skipped
+STALLED = 0.99  # with a full cache, a gap above this fraction of the last pass's gap is no progress
+FEWEST = 100  # fewest examples of a chunk, unless it is given
 
 
 @dataclass(frozen=True)
@@ -57,30 +60,33 @@ class Streaming(Solver):
     Parameters
     ----------
     cache_bytes : int
-        Budget of the cache: outputs and multipliers, and for data on a disk or from an iterable the
-        examples with all that is kept of them. Vectors as long as w are not counted.
+        Budget of the cache. It counts outputs and multipliers and, for data on a disk or from an
+        iterable, the examples with all that is stored for them. Vectors as long as w are not
+        counted.
     passes : int or None
-        Passes over the data; None: until the gap is proven to be at most tol.
+        Number of passes over the data; None: until the gap is proven to be at most tol.
     chunk : int or None
-        Examples explored before the running gap is looked at; None: a sixteenth of the examples, or of what
-        the budget holds.
+        Examples that are explored before the running gap is checked. None: a sixteenth of the
+        examples, or of the examples that the budget holds.
     revisits : float
-        Visits to cached blocks that an explored example pays for.
+        Credit of an explored example: the visits to cached blocks that it allows.
     rounds : int
-        At most this many rounds of optimisation after a chunk, and at the end of a pass; 0: none, the plain
-        online ascent.
+        Most rounds of optimisation after a chunk, and at the end of a pass. With 0 there are none:
+        plain online ascent.
     share : float
-        Optimisation ends when the gap of the cache is at most this part of tol.
+        Optimisation ends when the gap of the cache is at most this fraction of tol.
     verify : bool
-        One exact pass at the end, for a certificate; without, the gap is the running estimate.
+        Make an exact pass at the end, for a certificate; if False, the gap is the running estimate.
     precision : "auto", "single" or "double"
-        Of w while it is updated; multipliers and certificates are always double.
+        Precision of w while it is updated; multipliers and certificates are always double.
     scratch : path or None
-        Folder of the unnamed files for what does not fit the cache; None: that of temporary files.
+        Folder of the unnamed files for data that do not fit the cache; None: the folder of
+        temporary files.
     keeps : "auto", "outputs" or "examples"
-        What the cache holds of data in shards. "outputs": the outputs and multipliers of all examples, whose
-        features are read in their files at every visit. "examples": whole examples, as many as fit, so that
-        a pass reads the files once. "auto": "outputs" where they fit and passes is None.
+        Contents of the cache for data in shards. "outputs": the outputs and multipliers of all
+        examples; features are read from the files at every visit. "examples": as many whole
+        examples as fit, so that a pass reads the files once. "auto": "outputs" if they fit and
+        passes is None.
     """
 
     name: ClassVar[str] = "streaming"
@@ -112,7 +118,7 @@ class Streaming(Solver):
         cache: Any = SummedCache() if problem.summed else self.of_maximum
         if problem.open_stream is not None:
             return problem.open_stream(self, cache, tol, rng, warm)
-        # Tables of inner products may take more than the budget.
+        # Tables of inner products may need more than the budget.
         lean = problem.examples.table_bytes() > self.cache_bytes
         inner = cache.open(problem, self.share * tol, rng, warm, lean)
         if inner.dual.core.bytes_kept > self.cache_bytes:
@@ -122,17 +128,17 @@ class Streaming(Solver):
             )
         inner.most_bytes = self.cache_bytes
         inner.dual.violations[:] = 0.0
-        found = np.bincount([] if warm is None else warm.blocks)  # outputs of each block
+        found = np.bincount([] if warm is None else warm.blocks)  # number of outputs of each block
         window = Window(problem, cache, inner, problem.active, np.flatnonzero(found > 1))
         return StreamState(self.share * tol, inner.k, window, cache)
 
     @cached_property
     def of_maximum(self) -> MaximumCache:
-        """The solver of the examples in memory, for the maximum."""
+        """The solver of the examples in memory, for hinge="max"."""
         return MaximumCache(precision=self.precision)
 
     def step(self, problem: Problem, state: StreamState) -> StepReport:
-        """Explore all examples once; the steps after that are rounds that end the pass."""
+        """Explore all examples once; further steps are rounds over the cache until the pass ends."""
         calls = state.oracle_calls
         if state.rounds_left is None:
             state.rounds_left, state.refused_before = self.rounds, state.refused
@@ -146,7 +152,7 @@ class Streaming(Solver):
         return StepReport(state.oracle_calls - calls, estimate, *state.progress(), ended=ended)
 
     def _explore_all(self, state: StreamState) -> float:
-        """A pass over the examples; the last window stays open. Returns its gap."""
+        """Make a pass over the examples; leave the last window open and return its gap."""
         for window in state.windows(self.chunk):
             gap = self.explore(window)
             state.credit += self.revisits * len(window.new)
@@ -155,18 +161,18 @@ class Streaming(Solver):
         return gap
 
     def _settle(self, state: StreamState) -> float:
-        """One more round over the cache, with the proximal term."""
+        """Make one more round over the cache, with the proximal term."""
         window = state.reopened()
-        # It pays in the long run only: on the way it would cost D(a).
+        # The proximal term only pays in the long run. During the pass it would lower D(a).
         window.inner.k = state.k
         gap = self._round(window)
         state.k, state.rounds_left = window.inner.k, state.rounds_left - 1  # type: ignore[operator]
         return gap
 
     def explore(self, window: Window) -> float:
-        """Ask the oracle for the new blocks in their order, make their steps, and keep what it found.
+        """Call the oracle for the new blocks in order, make their steps, and cache the outputs.
 
-        Returns the gap of the window as the visits saw it, in loss units.
+        Return the gap of the window as the visits saw it, in loss units.
         """
         inner, refused = window.inner, window.inner.refused
         little = LITTLE * inner.dual.tol
@@ -175,7 +181,7 @@ class Streaming(Solver):
         return gap
 
     def _optimise(self, state: StreamState, window: Window, gap: float) -> None:
-        """Rounds over cached blocks while the gap is large, as far as they are paid for."""
+        """Make rounds over cached blocks while the gap is large and credit is left."""
         inner, goal = window.inner, state.goal / self.share
         inner.k = 0.0
         for _ in range(self.rounds):
@@ -187,20 +193,20 @@ class Streaming(Solver):
             gap = self._round(window)
 
     def _round(self, window: Window) -> float:
-        """One round; returns the gap."""
+        """Make one round; return the gap."""
         refused = window.inner.refused
         gap = window.cache.round(window.problem, window.inner, window.cached)
         self._evict(window.inner, window.inner.refused - refused)
         return gap
 
     def _evict(self, inner: ProximalState, refused: int) -> None:
-        """Evict outputs without a multiplier where the budget is nearly used."""
+        """Drop outputs without multipliers if the budget is nearly used up."""
         kept = inner.dual.core.bytes_kept
         if kept > FORGET * inner.most_bytes and (refused > 0 or kept > 0.9 * inner.most_bytes):
             inner.dual.core.prune(int(FORGET * inner.most_bytes))
 
     def _end(self, problem: Problem, state: StreamState, estimate: float) -> Status | None:
-        """End a pass; returns why no further one should be made, or nothing."""
+        """End a pass; return the reason if no further pass should follow, else None."""
         state.passes, state.rounds_left = state.passes + 1, None
         refused = state.refused - state.refused_before
         stalled = refused > 0 and estimate > STALLED * state.estimate
@@ -247,61 +253,62 @@ class Streaming(Solver):
 
 @dataclass(frozen=True)
 class MaximumCache(Proximal):
-    """The solver of the examples in memory for the maximum: of a pass nothing is kept besides its state."""
+    """The solver of the examples in memory, for hinge="max"; it stores nothing about a pass."""
 
-    # Each round may be of another window: it does not know how the gap was before.
+    # Rounds may be about different windows, so there is no earlier gap to compare with.
     lagging: ClassVar[float] = STRICT
 
     def begin_pass(self) -> None:
-        """A pass over all examples begins."""
+        """Begin a pass over all examples."""
 
     def settled(self, problem: Problem, estimate: float, tol: float) -> bool:
-        """Whether nothing is left to do, whatever an exact pass says."""
+        """Return whether training is done, whatever an exact pass finds."""
         return False
 
     def looks_further(self, problem: Problem) -> bool:
-        """Whether the next passes find more than the last, where an exact pass did not end training."""
+        """Return whether the next passes find more outputs, after an exact pass that did not end training."""
         return False
 
 
 @dataclass
 class Window:
-    """Examples in memory: their problem, its dual state, the new blocks, and all that are cached."""
+    """Examples in memory: their problem, its dual state, the new blocks, and all cached blocks."""
 
     problem: Problem
     cache: Any  # the solver of the examples in memory
     inner: Any
     new: np.ndarray
     cached: np.ndarray
-    last: bool = True  # of the pass
+    last: bool = True  # the last window of the pass
 
 
 @dataclass
 class StreamState:
-    """Where a stream is: the open window and the running gap; of arrays, whose one window is never closed."""
+    """The open window and the running gap of a stream. For arrays there is one window, which stays open."""
 
-    goal: float  # the gap of the cache to be reached
-    k: Any = None  # of the proximal term, once it is known
+    goal: float  # target gap of the cache
+    k: Any = None  # weight of the proximal term, once it is known
     window: Any = None
     cache: Any = None  # the solver of the examples in memory
-    credit: float = 0.0  # visits to cached blocks that are paid for
+    credit: float = 0.0  # visits to cached blocks that are still allowed
     passes: int = 0
-    rounds_left: int | None = None  # of the end of a pass; None while examples are explored
-    estimate: float = np.inf  # of the gap, after the last pass
-    refused_before: int = 0  # outputs that had not fitted when the pass began
-    # Of windows that were closed: oracle calls, outputs that did not fit, and D(a) and planes of the last.
+    rounds_left: int | None = None  # rounds until the pass ends; None while examples are explored
+    estimate: float = np.inf  # estimated gap after the last pass
+    refused_before: int = 0  # number of outputs that had not fitted when the pass began
+    # Totals of the closed windows: oracle calls and outputs that did not fit; D(a) and planes of
+    # the last one.
     closed_calls: int = 0
     closed_refused: int = 0
     closed_at: tuple[float, int] = (0.0, 0)
 
     @property
     def oracle_calls(self) -> int:
-        """So far."""
+        """Number of oracle calls so far."""
         return self.closed_calls + (self.window.inner.dual.oracle_calls if self.window else 0)
 
     @property
     def refused(self) -> int:
-        """Outputs that did not fit so far."""
+        """Number of outputs that did not fit so far."""
         return self.closed_refused + (self.window.inner.refused if self.window else 0)
 
     @property
@@ -310,17 +317,17 @@ class StreamState:
         return self.window.inner.dual
 
     def progress(self) -> tuple[float, int]:
-        """D(a) by the running w, and how many outputs are kept in memory."""
+        """Return D(a), from the running w, and the number of outputs in memory."""
         if self.window is None:
             return self.closed_at
         return self.window.inner.dual.dual(), self.window.inner.dual.core.n_planes
 
     def windows(self, size: int | None) -> Iterator[Window]:
-        """The windows of a pass, with at most `size` new examples each."""
+        """Yield the windows of a pass, with at most `size` new examples each."""
         window, core = self.window, self.window.inner.dual.core
         active = window.problem.active
         size = size or max(FEWEST, -(-len(active) // CHUNKS))
-        if window.inner.k > 0 and core.proximity > 0:  # of the pass before
+        if window.inner.k > 0 and core.proximity > 0:  # the term of the last pass
             core.recenter(0.0, 0.0)
         for first in range(0, len(active), size):
             window.new = active[first : first + size]
@@ -329,17 +336,17 @@ class StreamState:
             yield window
 
     def reopened(self) -> Window:
-        """The open window, for one more round."""
+        """Return the open window, for one more round."""
         return self.window
 
     def gap_of_all(self, gap: float, settled: bool) -> float:
-        """The gap of all examples as far as it is known; `gap` is that of the window."""
+        """Return the best estimate of the gap of all examples; `gap` is the gap of the window."""
         return gap
 
     def is_full(self) -> bool:
-        """Whether outputs that did not fit end training; else the state makes room."""
+        """Return whether training ends because outputs did not fit; other states make room instead."""
         return True
 
     def solution(self) -> tuple[np.ndarray, Support]:
-        """w and the multipliers."""
+        """Return w and the multipliers."""
         return self.window.inner.dual.solution()

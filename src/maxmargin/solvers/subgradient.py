@@ -1,9 +1,10 @@
-"""Stochastic subgradient with step 1/t and averaging: the baseline that everyone knows.
+"""Stochastic subgradient with step 1/t and averaging: the well-known baseline.
 
-    w_t = (1 - 1/t) w_{t-1} - (n/t) C v_i psi_i(u_t),     blocks in a fresh permutation for every pass
+    w_t = (1 - 1/t) w_{t-1} - (n/t) C v_i psi_i(u_t),     blocks in a new random order for every pass
 
-After p whole passes the outputs that were chosen, each with C v_i / p, are feasible multipliers that
-give w_t: so even this method has a certificate, which its rate keeps from ever being tight.
+After p whole passes, the chosen outputs, each with C v_i / p, are feasible multipliers that give
+w_t. So even this method has a certificate, but its slow rate keeps the certificate from being
+tight.
 """
 
 from __future__ import annotations
@@ -27,15 +28,13 @@ class Subgradient(Solver):
     Parameters
     ----------
     averaging : bool
-        Return the average of the iterates, the later the heavier.
+        Return the average of the iterates, in which later iterates weigh more.
     """
 
     name: ClassVar[str] = "subgradient"
     pairwise_optimum: ClassVar[bool] = False
     honours: ClassVar[tuple[str, ...]] = (PRIOR,)
-    continues_from: ClassVar[
-        tuple[str, ...]
-    ] = ()  # counts of visits from w = 0 on are its multipliers
+    continues_from: ClassVar[tuple[str, ...]] = ()  # its multipliers count visits since w = 0
     advice: ClassVar[str] = slow("subgradient")
     averaging: bool = option(True, FLAG)
 
@@ -54,15 +53,15 @@ class Subgradient(Solver):
         state.passes += 1
         w, support = self._last(problem, state)
         dual = problem.dual_objective(support)
-        primal = problem.regularizer.value(w) + risk  # each slack at the w of its visit
+        primal = problem.regularizer.value(w) + risk  # with each slack at the w of its visit
         estimate = gap_between(primal, dual, problem.total)
         return StepReport(state.oracle_calls - before, estimate, dual, state.n_planes)
 
     def _last(self, problem: Problem, state: DualState) -> tuple[np.ndarray, Support]:
-        """The last iterate, and each block's counts scaled to its mass.
+        """Return the last iterate, and each block's counts scaled to its mass.
 
-        In the middle of the first pass, where an interrupt may end it, blocks that were not visited are at
-        their true outputs.
+        An interrupt may come during the first pass. Blocks that were not visited then stay at their
+        true outputs.
         """
         w = state.sums() * (len(problem.active) / max(state.core.steps, 1.0))
         counts = replace(state.support(), partial=state.passes == 0)
@@ -79,14 +78,14 @@ class Subgradient(Solver):
 
     @staticmethod
     def _home(state: DualState, u: np.ndarray) -> np.ndarray:
-        """u seen from the mean of a prior."""
+        """Return u relative to the origin instead of the mean of a prior."""
         return u if state.mean is None else u + state.mean
 
     def resumes(self, problem: Problem) -> bool:
         return True
 
     def snapshot(self, problem: Problem, state: DualState) -> Snapshot:
-        """The counts as they are, times mass."""
+        """Return the counts of visits, times mass."""
         return state.snapshot(self._last(problem, state)[0], self.averaging)
 
     def resume(
@@ -98,4 +97,4 @@ class Subgradient(Solver):
         return state
 
     def learn(self, problem: Problem, state: DualState, slacks: np.ndarray) -> None:
-        """Nothing to correct: S is a plain sum."""
+        """Do nothing: S is a plain sum."""
