@@ -183,10 +183,10 @@ class Bundle:
         self.sums.clear()
 
     def order(self, part: int) -> tuple[dict[int, float], tuple[int, ...], np.ndarray | None]:
-        """The mixture and the list of points to keep that a worker gets, and the pull of a frozen point.
+        """Return the mixture of a part, the older points that its worker must keep, and a pull or None.
 
-        The pull is q of the part if its frozen point has a share, otherwise None. After this call the
-        mixture is the current point of the part in the table, too.
+        The pull is q of the part; it is given if the frozen point has a share. After this call the mixture
+        is the current point of the part in the table, too.
         """
         beta, numbers = self.beta[part], self.numbers[part]
         beta[beta < NEGLIGIBLE] = 0.0
@@ -273,7 +273,7 @@ def newton_step(
     if not gain > 0 or most <= 0:
         return False
     beta[face] = np.maximum(beta[face] + most * move, 0.0)
-    if most < 1:  # rounding must not leave it above 0
+    if most < 1:  # the share that limits the step is exactly 0
         beta[face[down][np.argmin(-beta[face][down] / move[down])]] = 0.0
     for own in groups:
         beta[own] /= beta[own].sum()

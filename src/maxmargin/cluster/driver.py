@@ -40,11 +40,14 @@ from maxmargin.problem.plane import compact, inner
 from maxmargin.result import History
 from maxmargin.solvers.proximal import Proximal, ProximalTerm
 
-MOST_LATE_ROUNDS = 5  # rounds with late parts before one waits for all; more delay P
+# After so many rounds in a row with late parts, a round waits for all parts; a larger number delays P.
+MOST_LATE_ROUNDS = 5
 # The master problem is solved to this share of the gap. The error of the dual is about the square of the
 # error of the primal, so with a coarser solution rounds would stop gaining anything.
 QP_SHARE = 1e-5
-BOUND_ROUNDING = 1e-6  # relative excess of a bound that counts as rounding, in sums of many terms
+# A bound may exceed the risk by this share because sums of many terms are rounded. A smaller share raises
+# false alarms, a larger one hides real contradictions.
+BOUND_ROUNDING = 1e-6
 
 
 @dataclass

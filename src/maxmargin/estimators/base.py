@@ -93,7 +93,7 @@ class Given:
 
 
 def can_stream(svm: BaseSVM) -> bool:
-    """Whether the options allow ``partial_fit``; the AttributeError's cause has the reason if not."""
+    """Return True if the options allow ``partial_fit``; otherwise raise an AttributeError with the reason."""
     try:
         svm.check_chunks()
     except (TypeError, ValueError) as error:

@@ -23,7 +23,7 @@ MOST_OUTPUTS = 10_000  # largest k of ``conformal``: so many outputs are listed 
 
 
 def is_calibrated(svm: Any) -> bool:
-    """Whether the estimator has a temperature; scikit-learn hides ``predict_proba`` without one."""
+    """Return True if there is a temperature; the AttributeError without one hides ``predict_proba``."""
     if not hasattr(svm, "temperature_"):
         raise AttributeError(
             "predict_proba needs a temperature: call calibrate(X, Y) on held-out data first"
@@ -54,7 +54,7 @@ class ConfidentSVM(BaseSVM):
         return getattr(self, "temperature_", 1.0)
 
     def predict_marginals(self, X: Any, temperature: float | None = None) -> Any:
-        """Return the label probabilities of each node, with p(y | x) proportional to exp(score / temperature).
+        """Return label probabilities of each node, with p(y | x) proportional to exp(score / temperature).
 
         The result is a list with an array (nodes, labels) for each example, labels in the order of
         ``classes_``. It is an array (n, K) if an output is one label. For a chain with ``transitions`` only

@@ -202,7 +202,7 @@ class CRF(Structured):
     def _solve(self, given: Given, executor: Workers | None) -> Result:
         self.completed_at_: np.ndarray | None = None
         self.objective_path_: np.ndarray | None = None
-        # If an output is one label, examples without it do not count.
+        # If an output is one label, an example with an unknown label has weight 0 and the problem is convex.
         if not given.model.hidden or given.model.model.flat:
             return super()._solve(given, executor)
         rounds = rounds_of(self)
@@ -253,7 +253,7 @@ class CRF(Structured):
         return self._probabilities(self.predict_marginals(X))
 
     def log_likelihood(self, X: Any, Y: Any) -> np.ndarray:
-        """log p(y | x) of every example; if labels are unknown, of the known labels."""
+        """Return log p(y | x) of every example, or of its known labels if some are unknown."""
         examples: Any = self._bound(X, Y).under(Formulation("log"))
         w = np.ascontiguousarray(self.coef_)
         logs = -examples.log_sums(w, self._jobs())

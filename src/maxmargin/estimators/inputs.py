@@ -49,7 +49,7 @@ def is_checked(svm: Any, X: Any, options: dict[str, Any]) -> bool:
         labels = type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "biu"
         if not labels or len(y) != X.shape[0]:
             return False
-    elif values is not X:  # SciPy multiplies it without a check; for y the core checks it
+    elif values is not X:  # SciPy multiplies it unchecked; with y, the core checks it
         check_columns(X, "X")
     if not (min(X.shape) > 0 and values.flags.c_contiguous):
         return False

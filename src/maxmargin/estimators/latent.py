@@ -182,7 +182,7 @@ class LatentSVM(StructuralSVM):
     def _posed(self, given: Given, executor: Any, rounds: Rounds, solve: Solve) -> Posed:
         """Return functions for the first completions, the best ones at w, and the convex problem they define.
 
-        For examples in memory.
+        The examples are in memory; ``_posed_parts`` does the same for a stream.
         """
         given.model.initialize(given.X, given.Y)
         weights = given.model.example_weights(given.Y, given.sample_weight)

@@ -21,7 +21,8 @@ from maxmargin.estimators.hooks import notified
 from maxmargin.estimators.inputs import scorer_of
 from maxmargin.problem import Certificate, Problem, Status, Support
 
-# Decades of C above the smallest useful C, if only the number of values is given; fewer may miss the best C.
+# Decades of C above the smallest useful C, if only the number of values is given. On OCR letters, USPS and
+# CoNLL-2000 the best C is 300 to 1000 times the smallest useful one, so fewer decades may miss it.
 DECADES = 4
 FIRST_C_SHARE = 0.1  # share of ``first_c`` at which the range is searched
 ROUGH = 0.01  # tol of that search, as a share of the loss at w = 0
