@@ -26,7 +26,7 @@ class ProgressBar(Callback):
     library : "tqdm" or "rich"
         The library that draws the bar. Both work on terminals and in notebooks; ``tqdm.auto`` draws a widget
         if the notebook supports it.
-    label : text before the bar; None: the name of the solver
+    label : text before the bar. None shows the name of the solver.
     options : keyword arguments of ``tqdm.auto.tqdm``, or of ``rich.progress.Progress``
     """
 

@@ -160,7 +160,7 @@ class TensorBoard(Tracker):
 
     Parameters
     ----------
-    log_dir : folder of the run; None: ``runs/`` and the time
+    log_dir : folder of the run. None takes ``runs/`` and the time.
     writer : a ``SummaryWriter`` of tensorboardX or torch, used in place of a new one.
         A given writer is flushed at the end, and stays open.
     prefix : text before the names of scalars, such as "fold1/"

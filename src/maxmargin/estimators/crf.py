@@ -87,7 +87,7 @@ class CRF(Structured):
     ----------
     coef_, certificate_, history_, model_, classes_, solver_ : as in ``StructuralSVM``
     support_ : the distributions of the dual bound, for ``certify`` and ``warm_start``
-    objective_path_ : array, the objective after every round if labels are unknown, else None
+    objective_path_ : array, the objective after every round if labels are unknown, else None.
         It never rises. With unknown labels, ``certificate_`` bounds the last convex problem, whose
         completions have their probabilities at ``completed_at_``. Counters, seconds and ``history_`` cover
         all rounds.

@@ -78,9 +78,9 @@ class GeneralizedSVM(RowSVM):
 
         Parameters
         ----------
-        X : array or CSR matrix of shape (rows, d), the constraints
-        margins : array of shape (rows,), l of each row; or one number for all rows
-        groups : array of shape (n + 1,), offsets: the rows groups[i] : groups[i + 1] share a slack
+        X : array or CSR matrix of shape (rows, d), the constraints.
+        margins : array of shape (rows,), l of each row; or one number for all rows.
+        groups : array of shape (n + 1,), offsets: the rows groups[i] : groups[i + 1] share a slack.
             With None each row has its own slack.
         sample_weight : array of shape (n,), one weight for each group
         checkpoint, checkpoint_every, resume, callbacks : as in ``StructuralSVM.fit``

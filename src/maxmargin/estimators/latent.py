@@ -101,8 +101,8 @@ class LatentSVM(StructuralSVM):
     Attributes
     ----------
     objective_path_ : array, F after every round; it never rises
-    completions_ : the complete true outputs of the last convex problem
-        For chunks it is None; ``completed_at_`` are then the weights at which the completions are best.
+    completions_ : the complete true outputs of the last convex problem.
+        For chunks it is None; ``completed_at_`` then holds the weights at which the completions are best.
     history_ : dict of arrays over all rounds; ``round`` numbers them, counters and seconds run on
     certificate_ : bounds of the last convex problem; its counters and seconds cover all rounds
     coef_, model_, solver_, support_ : as in ``StructuralSVM``, from the last round

@@ -34,8 +34,8 @@ class Reporting(Shown):
 
         Parameters
         ----------
-        path : the file to write
-        X, Y : examples and true outputs to judge the estimator by, best if it has not seen them
+        path : the file to write.
+        X, Y : examples and true outputs to judge the estimator by, best if it has not seen them.
             Without them the page has no scores.
         k : int
             Number of features shown for each label, and of mistakes.

@@ -345,7 +345,7 @@ class StructuralSVM(Structured):
 
         Parameters
         ----------
-        X, Y : sequences of examples and their outputs, as the model takes them
+        X, Y : sequences of examples and their outputs, as the model takes them.
             For solver="streaming", X may be an iterable of chunks (X, Y) or (X, Y, sample_weight), with
             Y=None.
         sample_weight : array of shape (n,), one weight for each example

@@ -92,9 +92,9 @@ def get_scorer(name: str, **options: Any) -> Any:
 
     Parameters
     ----------
-    name : one of ``get_scorer_names()``; or a scikit-learn name that needs predictions only
+    name : one of ``get_scorer_names()``; or a scikit-learn name that needs predictions only.
         A scikit-learn score, such as "f1_macro", is computed over all nodes of all outputs.
-    options : options of the score, such as scheme="iobes" for "entity_f1" or average="macro"
+    options : options of the score, such as scheme="iobes" for "entity_f1" or average="macro".
         For "unknown_accuracy", attribute="word" names the attribute that holds the word.
     """
     if name == UNKNOWN_ACCURACY:
