@@ -1,4 +1,4 @@
-"""What a caller may attach to training: progress, log records, early stops, trackers of experiments."""
+"""Callbacks for training: progress bars and lines, log records, early stopping, experiment trackers."""
 
 from maxmargin.callbacks.bars import ProgressBar
 from maxmargin.callbacks.lines import Forecast, LogProgress, ProgressLine, describe

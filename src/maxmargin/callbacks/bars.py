@@ -1,7 +1,7 @@
-"""A bar of progress: by tqdm, which draws widgets in notebooks, or by rich.
+"""A progress bar, drawn by tqdm (with widgets in notebooks) or by rich.
 
-The bar is full when the gap is at tol. Gaps fall by factors, so that the part done is
-log(first / now) / log(first / tol), of the gap as the solver estimates it; and it never goes back.
+The bar is full when the gap is at tol. Gaps shrink by factors, so the finished share is
+log(first / now) / log(first / tol), computed from the solver's estimate of the gap. The bar never goes back.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ RICH_FORMAT = "[progress.percentage]{task.percentage:>3.0f}%"
 
 
 class ProgressBar(Callback):
-    """A bar that fills as the gap falls to tol, with the gap, the primal and the pass beside it.
+    """A bar that fills as the gap falls to tol; beside it the gap, the primal and the pass.
 
     Parameters
     ----------
     library : "tqdm" or "rich"
-        What draws it; both know terminals and notebooks. ``tqdm.auto`` draws a widget where there are some.
-    label : what stands before the bar; None: the name of the solver
+        The library that draws the bar. Both work on terminals and in notebooks; ``tqdm.auto`` draws a widget
+        if the notebook supports it.
+    label : text before the bar. None shows the name of the solver.
     options : keyword arguments of ``tqdm.auto.tqdm``, or of ``rich.progress.Progress``
     """
 
@@ -38,7 +39,7 @@ class ProgressBar(Callback):
         self._bar: Any = None
 
     def on_start(self, info: Progress) -> None:
-        self._close()  # a fit that was interrupted has left one
+        self._close()  # an interrupted fit leaves its bar open
         self._first, self._done = math.nan, 0.0
         make = TqdmBar if self.library == "tqdm" else RichBar
         self._bar = make(self.label or info.solver or "training", self.options)
@@ -53,7 +54,7 @@ class ProgressBar(Callback):
         self._close()
 
     def on_fit_end(self, estimator: Any) -> None:
-        self._close()  # where a fit has failed, no ``on_end`` came
+        self._close()  # ``on_end`` is not called if the fit failed
 
     def _advance(self, info: Progress) -> None:
         gap = distance(info)
@@ -65,7 +66,7 @@ class ProgressBar(Callback):
         self._first = gap if math.isnan(self._first) else self._first
         whole = math.log(self._first / info.tol) if self._first > info.tol else 0.0
         if whole > 0 and gap > 0:
-            # An estimate below tol waits for its proof.
+            # An estimate below tol stays at 99 % until the certificate confirms it.
             part = min(math.log(self._first / gap) / whole, 0.99)
             self._done = max(self._done, FULL * part)
 
@@ -76,14 +77,14 @@ class ProgressBar(Callback):
 
 
 def bar_text(info: Progress) -> str:
-    """What stands beside the bar; ``~`` marks a gap that is not proven yet."""
+    """The text beside the bar; ``~`` marks a gap that is only estimated."""
     mark = "" if info.gap <= info.estimate else "~"
     gap, primal = short_number(distance(info), 3), short_number(info.primal)
     return f"gap {mark}{gap}, primal {primal}, pass {info.passes:.0f}"
 
 
 class TqdmBar:
-    """A bar of tqdm's."""
+    """A tqdm bar."""
 
     def __init__(self, label: str, options: dict[str, Any]) -> None:
         plain = {"total": FULL, "desc": label, "bar_format": TQDM_FORMAT}
@@ -91,18 +92,18 @@ class TqdmBar:
         self._bar: Any = tqdm(**(plain | options))
 
     def show(self, done: float, words: str) -> None:
-        """Draw, as often as tqdm wants to."""
+        """Update the bar; tqdm limits how often it redraws."""
         self._bar.set_postfix_str(words, refresh=False)
         self._bar.update(done - self._bar.n)
 
     def close(self) -> None:
-        """Leave the last state, or nothing where ``leave=False``."""
+        """Close the bar; its last state stays visible unless ``leave=False``."""
         self._bar.refresh()
         self._bar.close()
 
 
 class RichBar:
-    """A bar of rich's."""
+    """A rich bar."""
 
     def __init__(self, label: str, options: dict[str, Any]) -> None:
         rich = optional("rich.progress", "ProgressBar", "progress")
@@ -118,9 +119,9 @@ class RichBar:
         self._bar.start()
 
     def show(self, done: float, words: str) -> None:
-        """Draw, as often as rich wants to."""
+        """Update the bar; rich limits how often it redraws."""
         self._bar.update(self._task, completed=done, words=words)
 
     def close(self) -> None:
-        """Leave the last state, or nothing where ``transient=True``."""
+        """Close the bar; its last state stays visible unless ``transient=True``."""
         self._bar.stop()

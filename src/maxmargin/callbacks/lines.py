@@ -1,4 +1,4 @@
-"""Progress as lines of text: live on a terminal, in a notebook or a file, and through the logger."""
+"""Progress as lines of text, on a terminal, in a notebook, in a file or through the logger."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ class ProgressLine(Callback):
     """A live line of progress on a stream.
 
     On a terminal and in a notebook the line is rewritten in place, at most every ``interval`` seconds.
-    Elsewhere (a file, a pipe) whole lines are written at growing intervals, so that a long training leaves a
-    short record.
+    In a file or a pipe, whole lines are written at growing intervals, so a long training leaves a short
+    record.
 
     Parameters
     ----------
-    stream : where to write; standard error by default.
-    interval : least seconds between two lines; elsewhere than on a terminal, before the second one.
-    growth : elsewhere than on a terminal, factor from one interval to the next.
-    clock : seconds from any origin, for tests.
+    stream : the stream to write to; standard error by default.
+    interval : least seconds between two lines. In a file or a pipe, only the second line keeps this interval.
+    growth : factor from one interval to the next, in a file or a pipe.
+    clock : function that returns seconds from any origin. Tests replace it.
     """
 
     stream: TextIO | None = None
@@ -80,7 +80,7 @@ class ProgressLine(Callback):
         self._write(describe_end(info), last=True)
 
     def _out(self) -> TextIO:
-        # Looked up late: notebooks and test runners replace sys.stderr after import.
+        # Looked up at each call: notebooks and test runners replace sys.stderr after import.
         return sys.stderr if self.stream is None else self.stream
 
     def _on_terminal(self) -> bool:
@@ -94,7 +94,7 @@ class ProgressLine(Callback):
         if self._on_terminal():
             # A line longer than the terminal would wrap, and \r only returns to its last row.
             text = text if last else text[: shutil.get_terminal_size().columns - 1]
-            # Spaces wipe what is left of a longer line before this one.
+            # Spaces erase the rest of a longer previous line.
             out.write("\r" + text.ljust(self._width) + ("\n" if last else ""))
             self._width = len(text)
         else:
@@ -104,29 +104,29 @@ class ProgressLine(Callback):
 
 @dataclass(frozen=True)
 class TimeLeft:
-    """Seconds until training ends: at the tolerance, or (``at_limit``) at a budget before it."""
+    """Seconds until training reaches the tolerance, or (``at_limit``) an earlier budget."""
 
     seconds: float
     at_limit: bool
 
 
 class Forecast:
-    """Extrapolates how long training still takes, from a straight line through log(gap) over time.
+    """Extrapolates the remaining training time from a straight line through log(gap) over time.
 
-    The line goes through the later half of what was seen: solvers start faster than they finish.
+    The line is fitted to the later half of the observed steps: solvers start faster than they finish.
     """
 
     def __init__(self, memory: int = 64) -> None:
         self._seen: deque[tuple[float, float]] = deque(maxlen=memory)
 
     def observe(self, info: Progress) -> None:
-        """Remember a step."""
+        """Record the gap of a step."""
         gap = distance(info)
         if math.isfinite(gap) and gap > 0:
             self._seen.append((info.seconds, math.log(gap)))
 
     def time_left(self, info: Progress) -> TimeLeft | None:
-        """Time left to ``info.tol`` or to a budget; None where it is not known."""
+        """The time left until ``info.tol`` or a budget is reached; None if it is unknown."""
         to_tol = self._seconds_to(info.tol)
         to_limit = _seconds_to_limit(info)
         if to_tol is None:
@@ -143,7 +143,7 @@ class Forecast:
         if not slope < 0:
             return None
         seconds = (math.log(tol) - later_half[-1][1]) / slope
-        # Below tol an estimate only waits to be certified, and how long that takes is unknown.
+        # An estimate below tol only waits for its certificate, and that takes an unknown time.
         return seconds if seconds > 0 else None
 
 
@@ -159,7 +159,7 @@ def describe(info: Progress, left: TimeLeft | None = None) -> str:
 
 
 def describe_end(info: Progress) -> str:
-    """One line about the whole of training; its gap is the certified one."""
+    """One line about the whole training, with the certified gap."""
     return (
         f"{info.solver or 'training'}: {info.status or 'ended'}  {_counters(info)}  "
         f"gap {short_number(info.gap, 3)} (tol {short_number(info.tol, 3)})  "
@@ -174,7 +174,7 @@ def _counters(info: Progress) -> str:
 
 
 def distance(info: Progress) -> float:
-    """The newest value of the gap: the estimate unless the certificate is better (or alone)."""
+    """The latest value of the gap: the smaller of the certified gap and the running estimate."""
     return min(info.gap, info.estimate) if not math.isnan(info.estimate) else info.gap
 
 

@@ -1,9 +1,9 @@
-"""What a callback receives, and when.
+"""The interface of callbacks.
 
 The training loop calls ``on_start`` once, ``on_step`` after every step and ``on_end`` once, each
-with a `Progress`. A callback only reads it; one that returns True from ``on_step`` ends training. At the end
-``kept`` may name other weights to return, which are then certified. An estimator calls ``on_fit_start`` and
-``on_fit_end`` around all of that: a fit may train more than once.
+with a `Progress`. A callback only reads it. If ``on_step`` returns True, training ends. At the end ``kept``
+may return other weights as the result; these are then certified. An estimator calls ``on_fit_start``
+before and ``on_fit_end`` after all of that: a fit may train more than once.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ import numpy as np
 class Progress:
     """The state of training after a step.
 
-    ``primal`` and ``gap`` are certified, and infinite until a first exact pass; ``dual`` is the
+    ``primal`` and ``gap`` are certified, and infinite until a first exact pass. ``dual`` is the
     solver's running dual and ``estimate`` its running estimate of the gap. ``gap``,
     ``estimate`` and ``tol`` are in units of the task loss. ``passes`` counts oracle calls per
-    example, ``planes`` the outputs kept. ``status`` is empty until training has ended. ``weights()`` is w
-    after the step, a copy; None before the first step, and where the examples are not in memory.
+    example, ``planes`` the cached outputs. ``status`` is empty until training has ended. ``weights()``
+    returns a copy of w after the step. ``weights`` is None before the first step, and if the examples are
+    not in memory.
     """
 
     step: int = 0
@@ -46,10 +47,13 @@ class Progress:
 
 
 class Callback:
-    """Base of all callbacks: does nothing and never asks to stop."""
+    """Base class of all callbacks: does nothing and never asks to stop."""
 
     def attach(self, score: Callable[[np.ndarray, Any, Any, Any], float]) -> None:
-        """Called by an estimator before training: ``score(w, X, Y, scoring)`` is its score with w."""
+        """Receive a scoring function from the estimator before training.
+
+        ``score(w, X, Y, scoring)`` is the score of the estimator with the weights w.
+        """
 
     def on_start(self, info: Progress) -> None:
         """Called once, before the first step."""
@@ -59,21 +63,21 @@ class Callback:
         return None
 
     def kept(self) -> np.ndarray | None:
-        """The weights to be returned in place of those of the end; asked once, after the last step."""
+        """Return the weights that replace the last ones, or None; called once, after the last step."""
         return None
 
     def on_end(self, info: Progress) -> None:
         """Called once, after the last step, with ``info.status`` set."""
 
     def on_fit_start(self, estimator: Any) -> None:
-        """Called by an estimator with itself, before anything else: its parameters are known."""
+        """Called by an estimator with itself before training; its parameters are set."""
 
     def on_fit_end(self, estimator: Any) -> None:
-        """Called by an estimator with itself once it is fitted, and with None where its fit has failed."""
+        """Called by an estimator with itself after the fit, or with None if the fit failed."""
 
 
 def optional(module: str, user: str, extra: str) -> Any:
-    """A module of a package that need not be installed; what to install where it is not."""
+    """Import an optional package; if it is missing, the ImportError says what to install."""
     package = module.split(".")[0]
     try:
         return import_module(module)

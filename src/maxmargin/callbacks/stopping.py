@@ -1,4 +1,4 @@
-"""Callbacks that end training: by a budget, a rule, or a score on validation data."""
+"""Callbacks that end training: by a budget, by a rule, or by a score on validation data."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from maxmargin.callbacks.protocol import Callback, Progress
 
 @dataclass(eq=False)
 class EarlyStop(Callback):
-    """Ends training by a budget or by the caller's own rule, whichever comes first.
+    """Ends training at a budget or by the caller's own rule, whichever comes first.
 
     Parameters
     ----------
     seconds : wall-clock seconds since the start of training.
     passes : passes over the examples.
-    when : called with the `Progress` of each step; a true answer ends training.
+    when : function of the `Progress` of each step; training ends if it returns a true value.
     """
 
     seconds: float | None = None
@@ -48,18 +48,18 @@ class EarlyStopping(Callback):
 
     Parameters
     ----------
-    X, Y : validation data, as ``predict`` and ``score`` of the estimator take them
-    scoring : None for ``score``, a name of scikit-learn's or ``maxmargin.metrics``, or
-        callable(estimator, X, Y)
-    patience : scores in a row without a better one, after which training ends
-    min_delta : by how much a score must exceed the best one to be better
-    every : steps from one score to the next; a step is about a pass
-    keep_best : return the weights of the best score; the certificate is then about these. Without, those of
-        the end, as always.
+    X, Y : validation data, as ``predict`` and ``score`` of the estimator take them.
+    scoring : None for ``score``, a name from scikit-learn or ``maxmargin.metrics``, or
+        callable(estimator, X, Y).
+    patience : training ends after this many scores in a row without an improvement.
+    min_delta : least improvement over the best score that counts.
+    every : steps from one score to the next; a step is about a pass.
+    keep_best : return the weights with the best score.
+        The certificate is then about these weights. With False, the fit returns the last weights as usual.
 
     Attributes
     ----------
-    scores_ : list of (passes, score);  best_score_ : float, or None before the first
+    scores_ : list of (passes, score);  best_score_ : float, or None before the first score
     """
 
     X: Any

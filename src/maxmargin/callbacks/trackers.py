@@ -1,8 +1,8 @@
-"""Trackers of experiments: what training does, as MLflow and TensorBoard keep it.
+"""Experiment trackers: record training in MLflow and TensorBoard.
 
-Steps give ``primal``, ``dual``, ``gap``, ``estimate`` (what is known of them), ``passes``, ``oracle_calls``,
-``planes`` and ``seconds``; a fit, its parameters before and its certificate after. A fit that trains in
-several rounds has one run, whose steps are counted on.
+Each step records ``primal``, ``dual``, ``gap``, ``estimate`` (if they are known), ``passes``,
+``oracle_calls``, ``planes`` and ``seconds``. A fit records its parameters at the start and its certificate at
+the end. A fit that trains in several rounds has one run, and its step numbers continue from round to round.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Any
 from maxmargin.callbacks.protocol import Callback, Progress, optional
 
 TRACKED = ("primal", "dual", "gap", "estimate", "passes", "oracle_calls", "planes", "seconds")
-LONGEST = 500  # characters of a parameter
+LONGEST = 500  # characters recorded of a parameter; trackers limit the length of a value
 
 
 @dataclass(eq=False)
 class Tracker(Callback):
-    """Base of the trackers: what is written when. ``_begin`` and ``_finish`` open and close a run."""
+    """Base class of the trackers: decides when to write. ``_begin`` and ``_finish`` open and close a run."""
 
     interval: float = field(default=0.0, kw_only=True)
     clock: Callable[[], float] = field(default=time.monotonic, kw_only=True)
@@ -41,7 +41,7 @@ class Tracker(Callback):
         self._parameters(parameter_texts(estimator))
 
     def on_start(self, info: Progress) -> None:
-        if not self._in_fit:  # a call of ``train``, without an estimator
+        if not self._in_fit:  # ``train`` was called directly, without an estimator
             self._open()
 
     def on_step(self, info: Progress) -> None:
@@ -56,7 +56,7 @@ class Tracker(Callback):
             self._finish(failed=False)
 
     def on_fit_end(self, estimator: Any) -> None:
-        if not self._in_fit:  # it failed before the run was there
+        if not self._in_fit:  # the fit failed before the run was opened
             return
         self._in_fit = False
         try:
@@ -75,13 +75,13 @@ class Tracker(Callback):
         self._scalars({name: getattr(info, name) for name in TRACKED}, self._step)
 
     def _certificate(self, estimator: Any) -> None:
-        """The numbers of the certificate, and its words."""
+        """Write the numbers of the certificate as scalars and the certificate as text."""
         proven = asdict(estimator.certificate_)
         numbers = {k: v for k, v in proven.items() if isinstance(v, int | float)}
         self._scalars({f"certificate/{k}": float(v) for k, v in numbers.items()}, self._step)
         self._words({"certificate": str(estimator.certificate_)})
 
-    # What a tracker fills in
+    # For subclasses to implement
 
     def _begin(self) -> None:
         raise NotImplementedError
@@ -96,7 +96,7 @@ class Tracker(Callback):
         raise NotImplementedError
 
     def _fitted(self, estimator: Any) -> None:
-        """What else is kept of a fitted estimator."""
+        """Record more facts about a fitted estimator. The default records nothing."""
 
     def _finish(self, failed: bool) -> None:
         raise NotImplementedError
@@ -106,17 +106,18 @@ class Tracker(Callback):
 class MLflow(Tracker):
     """Writes training to MLflow: parameters, metrics of the steps, the certificate, the model.
 
-    Within ``with mlflow.start_run():`` it writes to that run; else it makes one, which ends with the fit.
+    Within ``with mlflow.start_run():`` it writes to that run. Otherwise it starts a run, which ends with the
+    fit.
 
     Parameters
     ----------
-    run_name : name of a run that is made here
+    run_name : name of a run that is started here
     nested : bool
-        Make a run below the one that is active, for each fit: for searches, whose fits have other parameters.
+        Start a run below the active one for each fit. Use it for searches, whose fits differ in parameters.
     model_file : name of an artifact, such as "model.safetensors", or None
-        The model as ``save`` writes it; ``maxmargin.load`` reads it.
-    interval : least seconds between two records of steps; each is a request to the server
-    clock : seconds from any origin, for tests
+        The model as ``save`` writes it. ``maxmargin.load`` reads it.
+    interval : least seconds between two records of steps; each record is a request to the server
+    clock : function that returns seconds from any origin. Tests replace it.
     """
 
     run_name: str | None = None
@@ -155,16 +156,16 @@ class MLflow(Tracker):
 
 @dataclass(eq=False)
 class TensorBoard(Tracker):
-    """Writes training to event files of TensorBoard: scalars of the steps; parameters, certificate as text.
+    """Writes training to TensorBoard event files: steps as scalars, parameters and certificate as text.
 
     Parameters
     ----------
-    log_dir : folder of the run; None: ``runs/`` and the time
-    writer : a ``SummaryWriter`` of tensorboardX or torch, in place of one that is made here
-        It is flushed at the end, and stays open.
-    prefix : before the names of scalars, such as "fold1/"
+    log_dir : folder of the run. None takes ``runs/`` and the time.
+    writer : a ``SummaryWriter`` of tensorboardX or torch, used in place of a new one.
+        A given writer is flushed at the end, and stays open.
+    prefix : text before the names of scalars, such as "fold1/"
     interval : least seconds between two records of steps
-    clock : seconds from any origin, for tests
+    clock : function that returns seconds from any origin. Tests replace it.
     """
 
     log_dir: Any = None
@@ -200,7 +201,7 @@ class TensorBoard(Tracker):
 
 
 def summary_writer() -> Any:
-    """What writes event files: tensorboardX, or what torch has."""
+    """Import ``SummaryWriter``, the class that writes event files, from tensorboardX or torch."""
     try:
         from tensorboardX import SummaryWriter
     except ImportError:
@@ -216,7 +217,7 @@ def summary_writer() -> Any:
 
 
 def parameter_texts(estimator: Any) -> dict[str, str]:
-    """The parameters of an estimator and of what is inside them, as short texts."""
+    """The parameters of an estimator and of its nested objects, as short texts."""
     values = {"estimator": type(estimator).__name__}
     for name, value in estimator.get_params(deep=True).items():
         text = repr(value)

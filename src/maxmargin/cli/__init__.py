@@ -1,7 +1,7 @@
 """The command line: ``maxmargin train TRAIN MODEL``, ``predict``, ``evaluate`` and so on.
 
-Nothing of the library is imported before it is clear what to do, so that help comes at once. Exit status: 0,
-1 for what is wrong with files or data, 2 for a wrong command line, 130 after Ctrl-C.
+The library is imported only after the arguments are parsed, so that help appears at once. Exit status: 0
+for success, 1 for bad files or data, 2 for a wrong command line, 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from maxmargin.cli.screen import Screen
 from maxmargin.io import FORMATS, TASKS
 from maxmargin.io.quoting import on_one_line, shortened
 
-# Where a command is; the others are in ``apply``.
+# The module of each command; all other commands are in ``apply``.
 MODULES = dict.fromkeys(("train", "path", "convert", "demo"), "train")
 MODULES |= {"bench": "bench", "check": "check"}
 SIZES = {"K": 2**10, "M": 2**20, "G": 2**30}
@@ -41,12 +41,12 @@ EXAMPLES = """\
 
 
 def tolerance(text: str) -> float | str:
-    """A number, or "auto"."""
+    """Parse a number or "auto"."""
     return text if text == "auto" else float(text)
 
 
 def size(text: str) -> int:
-    """A number of bytes, such as 500M or 2G."""
+    """Parse a number of bytes, such as 500M or 2G."""
     unit = SIZES.get(text[-1:].upper(), 1)
     found = int(float(text[:-1] if unit > 1 else text) * unit)
     if found < 1:
@@ -55,7 +55,7 @@ def size(text: str) -> int:
 
 
 def add_file_options(parser: argparse.ArgumentParser) -> None:
-    """How a file is read."""
+    """Add the options that say how a file is read."""
     parser.add_argument("--format", choices=FORMATS, help="of the file; guessed by default")
     parser.add_argument("--task", choices=TASKS, help="guessed from the labels by default")
     parser.add_argument(
@@ -71,7 +71,7 @@ def add_file_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_training_options(parser: argparse.ArgumentParser) -> None:
-    """How a model is trained, but for C."""
+    """Add the options of training, except C."""
     parser.add_argument(
         "--tol", type=tolerance, default="auto", help="gap to reach, in units of the loss, or auto"
     )
@@ -232,7 +232,7 @@ def add_certify(commands: Any) -> None:
     certify.add_argument("--json", action="store_true")
 
 
-# In the order of the help.
+# The help lists the commands in this order.
 COMMANDS = (
     add_train,
     add_path,
@@ -248,14 +248,14 @@ COMMANDS = (
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are of one line, however long the arguments are."""
+    """A parser that prints each error on one line and shortens long arguments."""
 
     def error(self, message: str) -> NoReturn:
         super().error(shortened(on_one_line(message)))
 
 
 def parser() -> argparse.ArgumentParser:
-    """All commands and their options."""
+    """Build the parser with all commands and their options."""
     top = Parser(
         prog="maxmargin",
         description="Structural support vector machines, each with a certificate.",
@@ -271,7 +271,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
-    """What the command line says; a file that may be missing may also come after options."""
+    """Parse the command line; the optional data file of ``report`` may also come after the options."""
     given, rest = parser().parse_known_args(argv)
     file = len(rest) == 1 and (rest[0] == "-" or not rest[0].startswith("-"))
     if file and given.command == "report" and given.data is None:
@@ -282,20 +282,20 @@ def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def failed(why: str) -> int:
-    """Say why; the exit status."""
+    """Print an error message; return the exit status."""
     print(f"maxmargin: error: {shortened(on_one_line(why))}", file=sys.stderr)
     return 1
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status. All that it prints goes through a ``Screen``."""
+    """Run one command with its output going through a ``Screen``; return the exit status."""
     out, err = Screen(sys.stdout), Screen(sys.stderr)
     with redirect_stdout(cast(IO[str], out)), redirect_stderr(cast(IO[str], err)):
         return failed("standard output is closed") if out.stream is None else run_command(argv)
 
 
 def run_command(argv: Sequence[str] | None) -> int:
-    """Parse and run one command; the exit status."""
+    """Parse and run one command; return the exit status."""
     given = parsed(argv)
     if given.version:
         print(f"maxmargin {version('maxmargin')}")
@@ -311,7 +311,7 @@ def run_command(argv: Sequence[str] | None) -> int:
     except KeyboardInterrupt:
         print("maxmargin: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # whoever read has enough
+    except BrokenPipeError:  # the reader of the pipe closed it
         discard_output()
         return 0
     except MemoryError:
@@ -325,5 +325,5 @@ def run_command(argv: Sequence[str] | None) -> int:
 
 
 def discard_output() -> None:
-    """Send what is still to be printed nowhere: Python would fail to write it once more at its end."""
+    """Send the remaining output to the null device; Python would fail when it flushes it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

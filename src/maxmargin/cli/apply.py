@@ -1,4 +1,4 @@
-"""Commands that use a model: predict, evaluate, report, certify, inspect; all but report in batches."""
+"""Commands that use a model: predict, evaluate, report, certify, inspect; all but report work in batches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from maxmargin.persistence import load
 
 
 def opened_model(given: Namespace, unlabelled: bool = False) -> tuple[Any, Source]:
-    """A model and a file that is read as its training file was."""
+    """Load a model, and open a file that is read in the same way as the model's training file."""
     svm = load(given.model)
     state = getattr(svm, "reading_", None)
     if state is None:
@@ -41,7 +41,7 @@ def predict(given: Namespace) -> None:
 
 
 def predicted_lines(read: FromFile, outputs: Any, append: bool) -> Iterator[str]:
-    """An output per line; for tagging a label per line, and an empty line after each sequence."""
+    """Yield one output per line; for tagging one label per line, and an empty line after each sequence."""
     if read.reading.task != "tagging":
         for output in outputs:
             text = ",".join(map(str, output)) if isinstance(output, tuple) else one_line(output)

@@ -1,8 +1,8 @@
-"""maxmargin bench: the solvers side by side on one file, on this machine, and LIBLINEAR beside them.
+"""maxmargin bench: compare the solvers, and LIBLINEAR if it fits the task, on one file and this machine.
 
-All minimise the same objective. ``gap`` is what a solver's own certificate leaves open; ``above`` bounds how
-far an objective is from the optimum, in units of the loss, by the best lower bound that any of them has
-proven: so it is known of LIBLINEAR, too.
+All minimise the same objective. ``gap`` is the gap of a solver's own certificate. ``above`` bounds how
+far an objective is from the optimum, in units of the loss. It uses the best lower bound that any solver has
+proven, so it is also known for LIBLINEAR.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from maxmargin.runtime.executor import count_jobs
 from maxmargin.solvers.auto import compatible
 
 Row = dict[str, Any]
-# LIBLINEAR's form of a task: the same losses; its intercept is the weight of a constant feature, as ours.
+# The LIBLINEAR estimator of each task, with the same loss. Its intercept is the weight of a constant feature,
+# as in this library.
 PEERS: dict[str, Callable[[Any], Any]] = {
     "multiclass": lambda svm: LinearSVC(multi_class="crammer_singer", C=svm.C, random_state=0),
     "binary": lambda svm: LinearSVC(loss="hinge", C=svm.C, random_state=0),
@@ -52,7 +53,7 @@ def bench(given: Namespace) -> None:
     for name in given.solvers or compatible(Formulation()):
         try:
             rows.append(timed_solver(svm, name, X, Y))
-        except ValueError as error:  # a solver that does not take this model, or bad data
+        except ValueError as error:  # the solver does not support this model, or the data are bad
             refused.append(f"{name}: {error}")
     if (given.solvers and refused) or not rows:
         raise FileError(f"{given.data}: {refused[0]}")
@@ -74,32 +75,32 @@ def bench(given: Namespace) -> None:
 
 
 def as_text(value: Any) -> str:
-    """A number in few digits; nothing where there is none."""
+    """Format a number in few digits; NaN becomes an empty text."""
     if isinstance(value, str):
         return value
     return "" if np.isnan(value) else f"{value:.4g}"
 
 
 def machine() -> str:
-    """What this was measured on."""
+    """A description of the machine of the measurement."""
     return f"{platform.machine()}, {count_jobs(-1)} cores, {platform.system()}"
 
 
 def timed_solver(svm: Any, name: str, X: Any, Y: Any) -> Row:
-    """One solver: CPU seconds of fit, passes, and what is proven."""
+    """Fit with one solver; return the row with CPU seconds, passes and certificate."""
     began = time.process_time()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the table says it
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the table shows the status
         svm.set_params(solver=name).fit(X, Y)
     seconds, c = time.process_time() - began, svm.certificate_
-    proven = c.exact and not c.relaxed  # else the lower bound is one of another problem
+    proven = c.exact and not c.relaxed  # otherwise the lower bound belongs to another problem
     dual = c.dual if proven else -np.inf
     row = (name, seconds, c.passes, c.gap, c.primal, str(c.status), dual)
     return dict(zip(COLUMNS_OF_BENCH, row, strict=True))
 
 
 def timed_peer(svm: Any, peer: Any, X: Any, Y: Any) -> Row:
-    """LIBLINEAR by way of scikit-learn, with its defaults; its objective by our definition."""
+    """Fit LIBLINEAR through scikit-learn with its defaults; evaluate its weights by our objective."""
     began = time.process_time()
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")

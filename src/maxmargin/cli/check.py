@@ -1,4 +1,4 @@
-"""maxmargin check: what is in a file, in one walk through it."""
+"""maxmargin check: describe the content of a file in one walk through it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from maxmargin.data.from_file import FromFile, Reading
 from maxmargin.data.read_file import Source
 from maxmargin.data.tags import SCHEMES_OF_TAGS, scheme_of_tags, spans_of
 
-SLOW_PASS = 3e9  # steps of a pass: some seconds
+SLOW_PASS = 3e9  # steps of a pass above which the report warns; this many take some seconds
 
 
 def check(given: Namespace) -> None:
-    """Print what is known of a file before training on it."""
+    """Print facts about a file before training on it."""
     found = Findings(source_of(given))
     facts = found.facts()
     if given.test:
@@ -34,7 +34,7 @@ def check(given: Namespace) -> None:
 
 
 class Findings:
-    """What one walk through a file counts."""
+    """Counts collected in one walk through a file."""
 
     examples: int = 0
     positions: int = 0
@@ -45,15 +45,16 @@ class Findings:
         self.reading: Reading = source.reading
         self.summary: Summary = Summary(source.path, source.reading)
         self.labels: Counter[Any] = Counter()
-        self.keys: array[int] = array("q")  # of the examples
-        self.illegal: dict[str, int] = dict.fromkeys(SCHEMES_OF_TAGS, 0)  # sequences, by scheme
+        self.keys: array[int] = array("q")  # fingerprints of the examples
+        # Number of ill-formed sequences under each scheme.
+        self.illegal: dict[str, int] = dict.fromkeys(SCHEMES_OF_TAGS, 0)
         for read in source.pieces():
             self.summary.add(read)
             self.add(read)
         self.summary.settle()
 
     def add(self, read: FromFile) -> None:
-        """Count a batch."""
+        """Count the examples and labels of a batch."""
         self.examples += len(read)
         self.keys.extend(fingerprints(read))
         if read.reading.format == "brackets" or read.reading.task == "parsing":
@@ -69,11 +70,11 @@ class Findings:
             for scheme in list(self.illegal):
                 try:
                     self.illegal[scheme] += spans_of(y, scheme) != spans_of(y, scheme, strict=True)
-                except ValueError:  # there are tags that are not of it
+                except ValueError:  # some tags do not belong to this scheme
                     del self.illegal[scheme]
 
     def facts(self) -> dict[str, Any]:
-        """In the order in which they are printed."""
+        """The facts, in the order in which they are printed."""
         task = self.reading.task
         facts: dict[str, Any] = {"format": self.reading.format, "task": task}
         facts["examples"] = self.examples
@@ -94,7 +95,7 @@ class Findings:
         return facts
 
     def costs(self, labels: int) -> dict[str, Any]:
-        """What one pass over the examples takes, and a note where that is slow."""
+        """The number of steps of one pass, with a note if a pass is slow."""
         if self.reading.task == "parsing":
             steps, formula = self.cubes, "words^3, for each rule"
         elif self.reading.task == "tagging":
@@ -108,14 +109,14 @@ class Findings:
 
 
 def plain_labels(y: Any) -> list[Any]:
-    """The labels of one example."""
+    """The labels of one example as a list."""
     if isinstance(y, tuple | list):
         return list(y)
     return y.tolist() if isinstance(y, np.ndarray) else [y]
 
 
 def fingerprints(read: FromFile) -> Iterator[int]:
-    """A number for each example, the same for the same input, whatever its labels are."""
+    """A hash of the input of each example, independent of its labels."""
     if read.tokens:
         return (hash(tuple(inputs_of(lines, read.reading))) for lines in read.tokens)
     if hasattr(read.X, "indptr"):
@@ -126,7 +127,7 @@ def fingerprints(read: FromFile) -> Iterator[int]:
 
 
 def inputs_of(lines: Iterable[str], reading: Reading) -> Iterator[str]:
-    """Lines of text without their labels."""
+    """Yield lines of text without their labels."""
     if reading.format == "crfsuite":
         return (line.partition("\t")[2] for line in lines)
     if reading.format == "conllu":

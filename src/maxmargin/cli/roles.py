@@ -1,6 +1,6 @@
-"""Roles of the arguments of commands: inputs, outputs, and words that are no paths.
+"""Roles of command arguments: inputs, outputs, and words that are not paths.
 
-The type of an argument is its role, and the parser applies types to defaults as well. So one check sees all
+The type of an argument is its role, and the parser also applies types to defaults. So one check sees all
 inputs and outputs of a command before it opens a file. A test fails if an argument has no type.
 """
 
@@ -14,12 +14,12 @@ from pathlib import Path
 from maxmargin.io.files import check_target
 from maxmargin.io.paths import Location, clash, location_of, open_location
 
-STREAM = "-"  # as a name of data: standard input or output
+STREAM = "-"  # standard input or output, if given as the name of a data file
 NAMED_TEMPLATES = ("words", "window")
 
 
 def word(text: str) -> str:
-    """A text that names no file."""
+    """Return a text that does not name a file."""
     return text
 
 
@@ -28,11 +28,11 @@ class InputPath(str):
 
 
 class InputData(InputPath):
-    """A file of data, a folder of it, or standard input."""
+    """A data file, a folder of data files, or standard input."""
 
 
 class OutputPath(str):
-    """A file that a command writes; one that it goes on from, such as a checkpoint, is an output too."""
+    """A file that a command writes, or reads and then rewrites, such as a checkpoint."""
 
 
 class OutputModel(OutputPath):
@@ -40,20 +40,20 @@ class OutputModel(OutputPath):
 
 
 class OutputData(OutputPath):
-    """A file of data to write, a folder of shards, or standard output."""
+    """A data file to write, a folder of shards, or standard output."""
 
 
 def template_path(text: str) -> str:
-    """The name of templates that come with the package, or a file of templates."""
+    """Return the name of templates that come with the package, or the path of a template file."""
     return text if text in NAMED_TEMPLATES else InputData(text)
 
 
-# Types of arguments whose values are texts.
+# The types of all arguments whose values are texts.
 ROLES = (word, InputPath, InputData, OutputPath, OutputModel, OutputData, template_path)
 
 
 def argument_values(given: Namespace) -> Iterator[object]:
-    """The values of all arguments; lists give their items."""
+    """The values of all arguments; a list gives its items."""
     for value in vars(given).values():
         yield from value if isinstance(value, list) else [value]
 
@@ -79,7 +79,10 @@ def output_paths(given: Namespace) -> list[OutputPath]:
 
 
 def check_model_target(path: Path) -> None:
-    """Refuse to replace a file that is no model: its name may be data after which MODEL was forgotten."""
+    """Refuse to replace a file that is not a model.
+
+    It may be a data file that the parser took for the model because MODEL was forgotten.
+    """
     if not path.is_file():
         return
     from maxmargin.io.model_file import may_be_stored
@@ -89,7 +92,7 @@ def check_model_target(path: Path) -> None:
 
 
 def check_roles(given: Namespace) -> None:
-    """Refuse outputs that cannot be written, that are inputs, or that are one file."""
+    """Raise an error if an output cannot be written, is an input, or is the same file as another output."""
     paths = output_paths(given)
     for path in paths:
         if not isinstance(path, OutputData) or Path(path).is_file():

@@ -1,7 +1,7 @@
-"""The streams of a command: all text goes through here, and a terminal gets no control characters.
+"""The output streams of a command: they keep control characters off a terminal.
 
-Reports and messages are always escaped. Data, which are predictions and converted files, are escaped on a
-terminal alone, and stay raw in a file or a pipe.
+Reports and messages are always escaped. Data (predictions and converted files) are escaped only on a
+terminal, and stay raw in a file or a pipe.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class Screen:
         self.terminal: bool = stream is not None and stream.isatty()
 
     def __getattr__(self, name: str) -> Any:
-        """Any other attribute is the one of the stream."""
+        """Take any other attribute from the stream."""
         return getattr(self.stream, name)
 
     def write(self, text: str) -> int:
-        """Write a report or a message."""
+        """Write a report or a message with escapes."""
         if self.stream is not None:
             self.stream.write(printable(text))
         return len(text)
@@ -50,19 +50,19 @@ class Screen:
 
     @property
     def buffer(self) -> Any:
-        """The stream of bytes for data."""
+        """The byte stream for data."""
         return ShownBytes(self) if self.terminal else self.stream.buffer
 
 
 class ShownBytes:
-    """Bytes on a terminal, as text with escapes."""
+    """A byte stream on a terminal, shown as text with escapes."""
 
     def __init__(self, screen: Screen):
         self.screen = screen
         self.decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
 
     def write(self, content: bytes) -> int:
-        """Write some bytes."""
+        """Write bytes as text with escapes."""
         self.screen.write(self.decoder.decode(content))
         return len(content)
 
@@ -72,7 +72,7 @@ class ShownBytes:
 
 
 class LiveLine(Screen):
-    """A terminal whose line is rewritten: a carriage return at the beginning of a text stays one."""
+    """A terminal with a line that is rewritten: a carriage return at the start of a text is not escaped."""
 
     def write(self, text: str) -> int:
         if text.startswith("\r"):
@@ -87,6 +87,6 @@ def write_data(text: str) -> None:
 
 
 def live_line() -> Any:
-    """The standard error of a command, for a line of progress."""
+    """The standard error of a command, wrapped for a progress line."""
     err: Any = sys.stderr
     return LiveLine(err.stream)

@@ -1,4 +1,4 @@
-"""Results as lines or as JSON."""
+"""Print results as lines or as JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def show(values: dict[str, Any], as_json: bool) -> None:
-    """A result, as lines or as JSON."""
+    """Print a result as lines or as JSON."""
     if as_json:
         print(json.dumps(values, default=str))
         return
@@ -18,5 +18,5 @@ def show(values: dict[str, Any], as_json: bool) -> None:
 
 
 def one_line(output: Any) -> str:
-    """An output on one line."""
+    """Format an output on one line."""
     return " ".join(str(output).split())

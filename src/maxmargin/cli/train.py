@@ -1,4 +1,4 @@
-"""Commands that train, and those that need no model: train, path, convert, demo."""
+"""Commands that train a model, and commands that need none: train, path, convert, demo."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ from maxmargin.estimators.path import regularization_path
 from maxmargin.parts.fit import reads_parts
 from maxmargin.solvers import Streaming
 
-# What was best or near it on the data of the benchmarks.
+# C by task: the best value, or close to it, on the data of the benchmarks.
 USUAL_C = {"tagging": 0.1, "parsing": 0.1, "multilabel": 1.0}
-IN_PARTS = ("multiclass", "binary", "tagging")  # tasks whose examples may be on a disk
+IN_PARTS = ("multiclass", "binary", "tagging")  # tasks whose examples may stay on disk
 SMALLEST_SHARD = 2**20
 
 
 def source_of(given: Namespace) -> Source:
-    """The file of a command, by its options."""
+    """The data source of a command, read according to its options."""
     options = {name: getattr(given, name) for name in ("format", "task", "label")}
     reading = reading_of(given.data, templates=templates_of(given.templates), **options)
     return Source(given.data, reading)
 
 
 def read_as_given(given: Namespace, stack: ExitStack | None = None) -> FromFile:
-    """All examples of the file of a command: in memory, or on the disk until a stack ends."""
+    """Read all examples of a command: into memory, or onto disk until the exit stack closes."""
     if stack is not None and given.memory:
         return on_disk(given, stack)
     return read_encoded(source_of(given))
 
 
 def templates_of(given: str) -> str:
-    """The name of templates, or the text of a file of them."""
+    """Return the name of built-in templates, or the text of a template file."""
     if given in TEMPLATES:
         return given
     try:
@@ -68,7 +68,7 @@ def train(given: Namespace) -> None:
     with ExitStack() as stack:
         client = client_of(given, stack)
         there = client is not None and read_by_workers(client, given)
-        if there:  # what is known of the tables, by their labels alone
+        if there:  # reads only the label column of the tables
             read = source_of(given).outline(partial(read_parquet, labels_alone=True))
         else:
             read = read_as_given(given, stack)
@@ -104,11 +104,11 @@ def train(given: Namespace) -> None:
 
 
 def check_room_for_weights(given: Namespace, read: FromFile) -> None:
-    """Refuse more weights of numbered features than this machine has memory for."""
+    """Raise an error if the weights of numbered features do not fit into the memory of this machine."""
     if not hasattr(os, "sysconf") or read.reading.task == "regression":
         return
     there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if 16.0 * read.width > there:  # two labels, at least
+    if 16.0 * read.width > there:  # 8 bytes a weight, at least two labels
         raise FileError(
             f"{given.data}: weights of {read.width} features for each label do not fit into the "
             f"memory of this machine, {there / 2**30:.0f} GiB"
@@ -116,13 +116,16 @@ def check_room_for_weights(given: Namespace, read: FromFile) -> None:
 
 
 def on_disk(given: Namespace, stack: ExitStack) -> FromFile:
-    """The examples in shards, which are read a part at a time: those of the file, or a folder of them."""
+    """Open the examples as shards, which training reads a part at a time.
+
+    Data that are not in shards are first written as shards to a temporary folder.
+    """
     source = source_of(given)
     if source.reading.format == "shards":
         return source.read()
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="maxmargin-"))) / "shards"
     try:
-        # A shard is copied while it is written.
+        # A shard takes more memory than its size, because it is copied while it is written.
         write_shard_folder(source, str(folder), max(SMALLEST_SHARD, given.memory // 16))
     except FileError as error:
         raise FileError(f"{given.data} cannot be trained on with --memory: {error}") from None
@@ -131,7 +134,7 @@ def on_disk(given: Namespace, stack: ExitStack) -> FromFile:
 
 
 def fit_estimator(svm: Any, given: Namespace, read: FromFile, client: Any, there: bool) -> None:
-    """Train as the options say: here, on a cluster, or with data on the disk."""
+    """Train as the options say: in memory, from disk, or on a cluster."""
     if given.C is not None:
         svm.set_params(C=given.C)
     names = ("checkpoint", "checkpoint_every", "resume")
@@ -153,7 +156,7 @@ def fit_estimator(svm: Any, given: Namespace, read: FromFile, client: Any, there
 
 
 def client_of(given: Namespace, stack: ExitStack) -> Any:
-    """A client of the cluster that is asked for; None if none is."""
+    """Connect to the cluster given by --scheduler; None without one."""
     if given.scheduler is None or given.memory:
         return None
     try:
@@ -166,7 +169,7 @@ def client_of(given: Namespace, stack: ExitStack) -> Any:
 
 
 def read_by_workers(client: Any, given: Namespace) -> bool:
-    """Whether the workers read tables themselves: all see them, and there are row groups for all parts."""
+    """Whether the workers read the tables themselves: all see the files, and there are enough row groups."""
     from maxmargin.cluster.pool import await_worker, visible
 
     if given.data == STANDARD_INPUT or source_of(given).reading.format != "parquet":
@@ -180,7 +183,10 @@ def read_by_workers(client: Any, given: Namespace) -> bool:
 def fit_on_cluster(
     svm: Any, given: Namespace, read: FromFile, client: Any, there: bool, asked: dict[str, Any]
 ) -> None:
-    """Train on workers: what they see they read themselves, other files travel in parts."""
+    """Train on the workers of a cluster.
+
+    The workers read files that they can see. Other data are sent to them in parts.
+    """
     from maxmargin import cluster
 
     source: Any = given.data
@@ -196,7 +202,7 @@ def fit_on_cluster(
 
 
 def estimator_for_task(given: Namespace, read: FromFile) -> Any:
-    """The estimator of a task."""
+    """The estimator for the task of the data."""
     task = read.reading.task
     options: dict[str, Any] = {
         "C": USUAL_C.get(task, 1.0),
@@ -260,7 +266,7 @@ def path(given: Namespace) -> None:
 
 
 def chosen_examples(read: FromFile, numbers: np.ndarray) -> tuple[Any, Any]:
-    """Some of the examples."""
+    """Select examples by number."""
     X = read.X[numbers] if hasattr(read.X, "shape") else [read.X[i] for i in numbers]
     return X, [read.Y[i] for i in numbers]
 

@@ -1,4 +1,4 @@
-"""Training past one machine, on the workers of a `distributed` cluster: see docs/cluster.md."""
+"""Training on many machines, the workers of a `distributed` cluster: see docs/cluster.md."""
 
 from maxmargin.cluster.pool import PartError
 from maxmargin.cluster.training import fit

@@ -1,16 +1,16 @@
-"""The driver's small problem: of each part a few dual points, and the best mixture of them.
+"""The master problem of the driver: find the best mixture of a few dual points of each part.
 
     maximise over beta   sum_c beta_c b_c - <c, q> - <q, Sigma q> / (2 (1 + k)),     q = sum_c beta_c q_c
 
-with beta of each part on a simplex and c = (m + k z) / (1 + k), m the mean of the prior: the dual of
-P(w) + k/2 |w - z|^2 in the metric of the prior, restricted to these points. The w that belongs to q is
-c + Sigma q / (1 + k). What the parts are at is among the points, so this dual never falls.
+Here beta of each part lies on a simplex and c = (m + k z) / (1 + k), where m is the mean of the prior. This
+is the dual of P(w) + k/2 |w - z|^2 in the metric of the prior, restricted to these points. The w that belongs
+to q is c + Sigma q / (1 + k). The current point of each part is among the points, so this dual never falls.
 
     D = sum_c beta_c b_c - R*(q)
 
-is a lower bound on the optimum for every such beta. A point that was lost with its worker stays as a number
-and a vector, for which nothing has to be held elsewhere: a part may lean on it until its own points are as
-good.
+D is a lower bound on the optimum for every such beta. If a worker dies, its points are replaced by one
+frozen point, a number and a vector that no worker has to hold. A part may give weight to its frozen point
+until its own points are as good.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from maxmargin.problem.plane import CompactVector, compact, inner, with_zeros
 from maxmargin.problem.regularizer import SquaredNorm
 from maxmargin.solvers.cut_state import solve_program
 
-SWEEPS = 50  # over the parts, at most
-NEWTON_STEPS = 20  # between two of them
-NEGLIGIBLE = 1e-12  # share of a point in a mixture
+SWEEPS = 50  # largest number of sweeps over the parts; fewer may leave the mixture short of its tolerance
+NEWTON_STEPS = 20  # largest number of Newton steps after each sweep
+NEGLIGIBLE = 1e-12  # share below which a point is dropped from a mixture
 EMPTY = -3
 
 
 class Bundle:
-    """Points in a table: a row of slots for each part, of which the first two are where it is.
+    """Points in a table with a row of slots for each part.
 
-    Vectors stay as they came, and many are sparse: the work on them grows with their entries, not with the
+    Slot 0 of a part holds its current point, slot 1 a frozen point, the others its older points. Vectors
+    keep the form in which they arrived, and many are sparse: the work grows with their entries, not with the
     number of weights.
     """
 
@@ -46,18 +47,18 @@ class Bundle:
         self.beta[:, 0] = 1.0
         self.dimension = dimension
         self.vectors: list[CompactVector] = [compact(np.zeros(dimension))] * self.numbers.size
-        self.sums: dict[int, np.ndarray] = {}  # q of parts, where it was asked for since it changed
+        self.sums: dict[int, np.ndarray] = {}  # cached q of parts; a change drops it
         self.gram: np.ndarray = np.zeros((self.numbers.size, self.numbers.size))
         self.mean: np.ndarray = (
             np.zeros(dimension) if regularizer.mean is None else regularizer.mean
         )
 
     def slots(self, part: int) -> np.ndarray:
-        """The filled slots of a part, as rows of the table of vectors."""
+        """The filled slots of a part, as indices into ``vectors``."""
         return part * self.width + np.flatnonzero(self.numbers[part] != EMPTY)
 
     def receive(self, answers: dict[int, Answer]) -> None:
-        """Take the three points of each answer; what a part is at is as its worker measured it."""
+        """Store the three points of each answer; the current point is the one that the worker computed."""
         changed = []
         for part, answer in answers.items():
             if answer.fresh:
@@ -72,7 +73,7 @@ class Bundle:
             self._measure(changed)
 
     def _measure(self, changed: list[int]) -> None:
-        """Update the inner products of the vectors that have changed."""
+        """Update the inner products of the changed vectors."""
         images = np.zeros((self.dimension, len(changed)))
         for column, row in enumerate(changed):
             images[:, column] = self.regularizer.image(with_zeros(self.vectors[row]))
@@ -82,14 +83,17 @@ class Bundle:
         self.gram[np.ix_(rows, used)] = products.T
 
     def _lose(self, part: int) -> int:
-        """The points held for a part are gone: what they were together stays, as one."""
+        """Replace the points of a part, lost with their worker, by their mixture as one frozen point."""
         offset, vector = self.at(part)
         self.numbers[part], self.beta[part] = EMPTY, 0.0
         self.beta[part, 1] = 1.0
         return self._put(part, 1, FROZEN, Point(offset, vector))
 
     def freeze(self, offsets: np.ndarray, vectors: np.ndarray) -> None:
-        """Before the first round: all parts lean on points of an earlier run, which nobody holds."""
+        """Put all weight of each part on a point from an earlier run, which no worker holds.
+
+        Called before the first round.
+        """
         rows = [
             self._put(part, 1, FROZEN, Point(float(b), q))
             for part, (b, q) in enumerate(zip(offsets, vectors, strict=True))
@@ -98,7 +102,7 @@ class Bundle:
         self._measure(rows)
 
     def _put(self, part: int, place: int, number: int, point: Point) -> int:
-        """A point in a slot; returns its row in the table of vectors."""
+        """Store a point in a slot; return its index into ``vectors``."""
         self.numbers[part, place], self.offsets[part, place] = number, point.offset
         row = part * self.width + place
         self.vectors[row] = point.vector
@@ -106,13 +110,13 @@ class Bundle:
         return row
 
     def at(self, part: int) -> tuple[float, np.ndarray]:
-        """b and q of a part."""
+        """b and q of the mixture of a part."""
         if part not in self.sums:
             self.sums[part] = self._sum(part, self.beta[part])
         return float(self.offsets[part] @ self.beta[part]), self.sums[part]
 
     def _sum(self, part: int, shares: np.ndarray) -> np.ndarray:
-        """A mixture of the vectors of a part."""
+        """The mixture of the vectors of a part with the given shares."""
         total = np.zeros(self.dimension)
         for place in np.flatnonzero(shares):
             vector = self.vectors[part * self.width + place]
@@ -123,16 +127,16 @@ class Bundle:
         return total
 
     def slopes(self, rows: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """<q, w> of some points."""
+        """<q, w> of the points at the given indices."""
         return np.array([inner(self.vectors[row], w) for row in rows])
 
     @property
     def frozen(self) -> bool:
-        """Whether a part leans on a point that was lost."""
+        """Whether any part gives weight to a frozen point."""
         return bool((self.beta[:, 1] > 0).any())
 
     def thaw(self) -> None:
-        """Do without the points that were lost."""
+        """Remove all frozen points; the other points of each part take over their shares."""
         for part in np.flatnonzero(self.numbers[:, 1] == FROZEN):
             self.numbers[part, 1], self.beta[part, 1] = EMPTY, 0.0
             self.sums.pop(int(part), None)
@@ -143,18 +147,18 @@ class Bundle:
                 self.beta[part, 0] = 1.0
 
     def q(self) -> np.ndarray:
-        """q of all parts."""
+        """q summed over all parts."""
         total = np.zeros(self.dimension)
         for part in range(len(self.beta)):
             total += self.at(part)[1]
         return total
 
     def dual(self, q: np.ndarray) -> float:
-        """D."""
+        """D, for q of all parts."""
         return float((self.beta * self.offsets).sum()) - self.regularizer.conjugate(q)
 
     def centre(self, k: float, z: np.ndarray) -> np.ndarray:
-        """c."""
+        """c of the module docstring."""
         return (self.mean + k * z) / (1 + k)
 
     def weights(self, k: float, z: np.ndarray, q: np.ndarray) -> np.ndarray:
@@ -162,7 +166,7 @@ class Bundle:
         return self.centre(k, z) + self.regularizer.image(q) / (1 + k)
 
     def solve(self, parts: list[int], k: float, z: np.ndarray, tolerance: float) -> None:
-        """The best mixture for these parts: until sum_parts (max slope - mean slope) is that small."""
+        """Find the best mixture for these parts, until sum_parts (max slope - mean slope) <= tolerance."""
         own = [self.slots(part) for part in parts]
         if not own:
             return
@@ -179,18 +183,19 @@ class Bundle:
         self.sums.clear()
 
     def order(self, part: int) -> tuple[dict[int, float], tuple[int, ...], np.ndarray | None]:
-        """What a worker is to mix and to keep, and q of the part where a lost point has a share in it.
+        """Return the mixture of a part, the older points that its worker must keep, and a pull or None.
 
-        From then on the mixture is what the part is at.
+        The pull is q of the part; it is given if the frozen point has a share. After this call the mixture
+        is the current point of the part in the table, too.
         """
         beta, numbers = self.beta[part], self.numbers[part]
         beta[beta < NEGLIGIBLE] = 0.0
         beta /= beta.sum()
-        if beta[1] == 0.0 and numbers[1] == FROZEN:  # nobody leans on it any more
+        if beta[1] == 0.0 and numbers[1] == FROZEN:  # no weight is left on the frozen point
             numbers[1] = EMPTY
         lost, shares = float(beta[1]), np.where(numbers == FROZEN, 0.0, beta)
         pull = self.at(part)[1] if lost > 0 else None
-        if not shares.any():  # all of the part is lost: the worker stays where it is
+        if not shares.any():  # all points of the part are lost: the worker keeps its current point
             shares[0] = 1.0
         shares /= shares.sum()
         mixture = {int(numbers[c]): float(shares[c]) for c in np.flatnonzero(shares)}
@@ -200,7 +205,7 @@ class Bundle:
         return mixture, self._keep(part, shares), pull
 
     def _mix(self, part: int, shares: np.ndarray) -> None:
-        """The mixture of a part's points in the place of the current one."""
+        """Replace the current point of a part by the mixture of its points."""
         first, own = part * self.width, slice(part * self.width, (part + 1) * self.width)
         self.offsets[part, 0] = shares @ self.offsets[part]
         self.vectors[first] = compact(self._sum(part, shares))
@@ -210,7 +215,7 @@ class Bundle:
         self.gram[first], self.gram[:, first] = row, row
 
     def _keep(self, part: int, shares: np.ndarray) -> tuple[int, ...]:
-        """The older points to be kept: those of the mixture first, then the newest."""
+        """Choose the older points to keep: points in the mixture come first, then the newest."""
         numbers = self.numbers[part]
         places = np.flatnonzero(numbers >= 0)
         order = places[np.lexsort((numbers[places], shares[places] > 0))[::-1]]
@@ -225,10 +230,10 @@ def mixture(
     groups: list[np.ndarray],
     tolerance: float,
 ) -> np.ndarray:
-    """max <offsets, beta> - 1/2 beta' hessian beta, each group of beta on a simplex.
+    """Maximise <offsets, beta> - 1/2 beta' hessian beta, with each group of beta on a simplex.
 
-    Sweeps over the groups, each by its own program, find which points matter; then Newton steps among these,
-    cut where one would leave the simplex, end the zigzag of the sweeps.
+    Sweeps over the groups, each solved by its own program, find which points matter. Newton steps among these
+    points then end the zigzag of the sweeps. A Newton step stops at the border of the simplex.
     """
     for _ in range(SWEEPS):
         for own in groups:
@@ -247,7 +252,10 @@ def mixture(
 def newton_step(
     hessian: np.ndarray, slope: np.ndarray, beta: np.ndarray, groups: list[np.ndarray]
 ) -> bool:
-    """A step towards the best point of the face of beta and of the steepest points; whether it gains."""
+    """Step towards the best point of a face; return whether the objective rises.
+
+    The face is spanned by the points of beta with a positive share and by the steepest point of each group.
+    """
     chosen = beta > 0
     for own in groups:
         chosen[own[np.argmax(slope[own])]] = True
@@ -265,7 +273,7 @@ def newton_step(
     if not gain > 0 or most <= 0:
         return False
     beta[face] = np.maximum(beta[face] + most * move, 0.0)
-    if most < 1:  # exactly on the border
+    if most < 1:  # the share that limits the step is exactly 0
         beta[face[down][np.argmin(-beta[face][down] / move[down])]] = 0.0
     for own in groups:
         beta[own] /= beta[own].sum()

@@ -3,18 +3,18 @@
     P(w) = R(w) + sum_k R_k(w)       R_k(w) = sum over the examples of part k of mass_i xi_i(w)
     D    = sum_k b_k - R*(sum_k q_k)
 
-A round broadcasts w = (m + k z + Sigma q) / (1 + k), with the centre z = w + 0.4 (w - w before); the parts
-measure R_k(w) and propose points (``worker``); the best mixture of all points is found here (``bundle``). k
-starts and falls as in ``solvers.Proximal``. P and D are exact, from all parts: the slacks of each example at
-one w, and b and q of the multipliers that the workers hold.
+A round broadcasts w = (m + k z + Sigma q) / (1 + k), with the centre z = w + 0.4 (w - w before). The parts
+measure R_k(w) and propose points (see ``worker``). The driver then finds the best mixture of all points (see
+``bundle``). k starts and falls as in ``solvers.Proximal``. P and D are exact and cover all parts: P uses the
+slacks of each example at one w, D uses b and q of the multipliers that the workers hold.
 
-The first w has q = 0, so that the first P is P(0), which tol="auto" asks for; the gap that is wanted by now
-goes to the workers with each step.
+The first w has q = 0, so that the first P is P(0), which tol="auto" needs. Each step also sends the gap
+that is currently wanted to the workers.
 
-A part that is late is left out of a round except the first; its points count when they come, and P needs a
-round that all parts have answered. The points of a worker that died are lost: a part starts over from the
-true outputs, while (b, q) of what was lost remains a valid bound. Training has converged only when nothing
-leans on such.
+The first round waits for all parts. A later round leaves out a late part, whose points count when they
+arrive; P needs a round that all parts have answered. If a worker dies, its points are lost: its part
+starts over from the true outputs, while (b, q) of the lost points remains a valid bound. Training has
+converged only when no part gives weight to lost points.
 """
 
 from __future__ import annotations
@@ -40,20 +40,23 @@ from maxmargin.problem.plane import compact, inner
 from maxmargin.result import History
 from maxmargin.solvers.proximal import Proximal, ProximalTerm
 
-MOST_LATE_ROUNDS = 5  # rounds after which all parts are waited for, where one was late each time
-# Of the gap, to which the small problem is solved: the dual is left with about the square of what the primal
-# is, so that a coarser solution would stop rounds from gaining anything.
+# After so many rounds in a row with late parts, a round waits for all parts; a larger number delays P.
+MOST_LATE_ROUNDS = 5
+# The master problem is solved to this share of the gap. The error of the dual is about the square of the
+# error of the primal, so with a coarser solution rounds would stop gaining anything.
 QP_SHARE = 1e-5
-BOUND_ROUNDING = 1e-6  # by which a bound may exceed what it bounds, in sums of many terms
+# A bound may exceed the risk by this share because sums of many terms are rounded. A smaller share raises
+# false alarms, a larger one hides real contradictions.
+BOUND_ROUNDING = 1e-6
 
 
 @dataclass
 class ClusterRounds(ProximalTerm):
-    """What the driver knows."""
+    """The state of the driver."""
 
     pool: Pool
     job: Job
-    handle: Any  # of the job, on the cluster
+    handle: Any  # future of the job, on the cluster
     facts: list[Facts]
     bundle: Bundle
     options: dict[str, Any]
@@ -66,18 +69,19 @@ class ClusterRounds(ProximalTerm):
     history: History = field(default_factory=History)
     round: int = 0
     versions: list[int] = field(default_factory=list)
-    sent: dict[int, np.ndarray] = field(default_factory=dict)  # w of each part's step
-    complete: int = 0  # the last round that all parts have answered
+    sent: dict[int, np.ndarray] = field(default_factory=dict)  # w of each part's last step
+    complete: int = 0  # last round that all parts answered
     oracle_calls: int = 0
-    pass_seconds: float = 0.0  # of the workers' passes, all parts together
-    round_seconds: float = 0.0  # of the rounds of this run
+    pass_seconds: float = 0.0  # seconds of the workers' passes, summed over parts
+    round_seconds: float = 0.0  # seconds of the rounds in this run
     planes: int = 0
     primal: float = math.inf
     seen: float = math.inf
-    dual: float = -math.inf  # of what the workers hold; unknown while a part leans on what was lost
-    bound: float = -math.inf  # the best that was ever proven
+    # D of the points that workers hold; -infinity while a part gives weight to a lost point.
+    dual: float = -math.inf
+    bound: float = -math.inf  # best lower bound proven so far
     best: np.ndarray | None = None
-    least: float = math.inf  # of the gap, and since how many rounds
+    least: float = math.inf  # least gap; ``stalled`` counts the rounds since
     stalled: int = 0
     status: Status | None = None
 
@@ -112,11 +116,11 @@ class ClusterRounds(ProximalTerm):
 
     @property
     def stretch(self) -> float:
-        """s, of the problems of the parts."""
+        """s of the subproblems of the parts."""
         return len(self.pool) / (1 + self.k)
 
     def advance(self) -> None:
-        """One round."""
+        """Run one round."""
         began = time.perf_counter()
         self.round += 1
         solver, bundle = self.job.solver, self.bundle
@@ -139,11 +143,11 @@ class ClusterRounds(ProximalTerm):
         bundle.solve(sorted(answers), self.k, self.z, left)
         self.w = bundle.weights(self.k, self.z, bundle.q())
         if gap_between(self.primal, self.bound, self.total) <= self.tol:
-            bundle.thaw()  # what was lost has done its service
+            bundle.thaw()  # the lost points are no longer needed
         self.round_seconds += time.perf_counter() - began
 
     def _send(self) -> None:
-        """A step for every part that is not at work."""
+        """Send a step to every part that is not busy."""
         shared, stretch = self.pool.share(compact(self.w)), self.stretch
         for part in range(len(self.pool)):
             if part in self.pool.pending:
@@ -155,7 +159,7 @@ class ClusterRounds(ProximalTerm):
             self.pool.send(self.handle, order, shared)
 
     def _check(self, part: int, answer: Answer) -> None:
-        """Refuse numbers that would spoil all that is known."""
+        """Raise an error if an answer holds numbers that are not finite or contradict a bound."""
         points = answer.current, answer.proposal, answer.cut
         numbers = [answer.seen, answer.risk, *(point.offset for point in points)]
         if not np.isfinite(numbers).all() or not all(point.finite for point in points):
@@ -167,7 +171,7 @@ class ClusterRounds(ProximalTerm):
             self._check_bounds(part, answer)
 
     def _check_bounds(self, part: int, answer: Answer) -> None:
-        """Refuse points of a part, old or new, that contradict its risk: R_k(w) >= b - <w, q> for each."""
+        """Raise an error if a point of a part, old or new, violates R_k(w) >= b - <w, q>."""
         points, rows = (answer.current, answer.proposal, answer.cut), self.bundle.slots(part)
         offsets = np.append(self.bundle.offsets.ravel()[rows], [p.offset for p in points])
         w = self.sent[part]
@@ -180,7 +184,7 @@ class ClusterRounds(ProximalTerm):
             )
 
     def _measure(self, answers: dict[int, Answer]) -> None:
-        """P, where all parts have answered the same w, and D."""
+        """Update D; update P if all parts have answered for the same w."""
         bundle, w = self.bundle, self.w
         q = bundle.q()
         dual = bundle.dual(q)
@@ -203,7 +207,7 @@ class ClusterRounds(ProximalTerm):
         self.balance(gap, gap - lag, lag, self.job.solver.decay)
 
     def settle(self) -> None:
-        """Whether to go on."""
+        """Set the status if training is to end."""
         if self.status is not None:
             return
         if self.gap <= self.tol and not self.bundle.frozen:
@@ -216,7 +220,7 @@ class ClusterRounds(ProximalTerm):
             self.status = Status.TIME_LIMIT
 
     def known(self) -> dict[str, Any]:
-        """What every row of the history has."""
+        """The values of one row of the history."""
         return {
             "seconds": self.seconds,
             "passes": self.passes,
@@ -229,7 +233,7 @@ class ClusterRounds(ProximalTerm):
         }
 
     def progress(self) -> Progress:
-        """The last round, for callbacks."""
+        """The progress of the last round, for callbacks."""
         return Progress(
             **self.known(),
             step=self.round,
@@ -241,7 +245,7 @@ class ClusterRounds(ProximalTerm):
         )
 
     def certificate(self) -> Certificate:
-        """Of the best w and the best dual point."""
+        """The certificate of the best w and the best lower bound."""
         assert self.status is not None
         return Certificate(
             primal=self.primal,
@@ -259,7 +263,7 @@ class ClusterRounds(ProximalTerm):
 
 
 def first_proximity(facts: Sequence[Facts], C: float, dimension: int, solver: Proximal) -> float:
-    """The first k, as ``Proximal`` has it, from all parts."""
+    """The first k, chosen as in ``Proximal`` from statistics of all parts."""
     n = np.array([own.n for own in facts], dtype=float)
     square, loss = (n @ [getattr(own, name) for own in facts] for name in ("square", "loss"))
     k = solver.first_k(C, dimension, facts[0].unit, float(square), float(loss))
@@ -269,7 +273,7 @@ def first_proximity(facts: Sequence[Facts], C: float, dimension: int, solver: Pr
 def first_round(
     pool: Pool, job: Job, handle: Any, facts: list[Facts], **settings: Any
 ) -> ClusterRounds:
-    """Before the first round: all multipliers are on the true outputs."""
+    """The driver's state before the first round, with all multipliers on the true outputs."""
     regularizer, dimension = facts[0].regularizer, int(job.svm.model_.size_joint_feature)
     bundle = Bundle(regularizer, len(pool), dimension, settings.pop("older"))
     k = first_proximity(facts, float(job.svm.C), dimension, job.solver)
@@ -284,24 +288,25 @@ def first_round(
 
 
 class ClusterCheckpoint(CheckpointFile):
-    """The driver's state in a file: of each part b and q of what it is at, the last w, and the proximal term.
+    """The checkpoint of the driver: b and q of each part, the last w, and the proximal term.
 
-    What workers hold is not in the file: a fit that goes on treats it as lost. (b, q) of each part remains a
-    valid bound, and pulls its worker to where it was; the part starts over from the true outputs, and
-    training has converged when nothing leans on the old points any more. The w that is sent, k and the centre
-    are as they were, so that the new points are near the old ones at once.
+    The file does not hold the points of the workers: a resumed fit treats them as lost. The point (b, q) of
+    each part remains a valid bound and pulls its worker towards the old position. The part starts over from
+    the true outputs, and training has converged when no part gives weight to the old points any more. The
+    driver restores w, k and the centre, so the new points are near the old ones at once.
     """
 
     saved: float
 
     def open(self, svm: Any, rounds: ClusterRounds) -> None:
-        """Know whose rounds these are; go on from the file, where that is asked for."""
+        """Record the identity of the fit; resume from the file if requested."""
         sizes = {
             "number of parts": len(rounds.pool),
             "numbers of examples": [own.n for own in rounds.facts],
             "number of weights": len(rounds.w),
         }
-        checksums = [  # of files as their first reader found it, of examples in memory their own
+        # Files keep the checksum of their first reader; examples in memory are hashed here.
+        checksums = [
             part.checksum if isinstance(part, FilePart) else digest_of(list(part), f"source[{k}]")
             for k, part in enumerate(rounds.pool.parts)
         ]
@@ -310,7 +315,7 @@ class ClusterCheckpoint(CheckpointFile):
         self.saved = rounds.seconds
 
     def keep(self, rounds: ClusterRounds, ended: bool) -> None:
-        """Replace the file, at the end or when it is time."""
+        """Replace the file when training ends or the interval has passed."""
         if not ended and rounds.seconds - self.saved < self.every:
             return
         points = [rounds.bundle.at(part) for part in range(len(rounds.pool))]
@@ -331,7 +336,7 @@ class ClusterCheckpoint(CheckpointFile):
 
 
 def go_on(rounds: ClusterRounds, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Take over what ``ClusterCheckpoint.keep`` wrote, before the first round."""
+    """Restore the state that ``ClusterCheckpoint.keep`` wrote, before the first round."""
     parts, d = len(rounds.pool), len(rounds.w)
     offsets = table(arrays, "offsets", np.float64, parts)
     vectors = table(arrays, "vectors", np.float64, parts, d)
@@ -347,7 +352,7 @@ def go_on(rounds: ClusterRounds, header: dict[str, Any], arrays: dict[str, np.nd
 
 
 def play(rounds: ClusterRounds, keeper: ClusterCheckpoint | None = None) -> None:
-    """Rounds until the end."""
+    """Run rounds until training ends."""
     callbacks: Sequence[Callback] = rounds.options["callbacks"]
     for callback in callbacks:
         callback.on_start(Progress(tol=rounds.tol, solver="cluster"))

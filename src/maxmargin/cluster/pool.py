@@ -1,8 +1,8 @@
-"""Tasks on a `distributed` cluster: each part has a worker that knows it, and may get another.
+"""Tasks on a `distributed` cluster: each part has a worker that holds it, and may move to another worker.
 
-Plain tasks: no actors, which die with their worker, and no pinning, which waits for a dead one without end. A
-task prefers the worker that holds its part. Where the scheduler has moved it elsewhere although that worker
-lives, it is sent back; where the worker is gone, the part starts over on another.
+The tasks are plain. Actors would die with their worker, and tasks pinned to a worker would wait for a dead
+one forever. A task prefers the worker that holds its part. If the scheduler moved it to another worker
+although the first one is alive, it is sent back. If that worker is gone, the part starts over on another one.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from typing import Any
 from maxmargin.cluster.source import FilePart, part_in_words
 from maxmargin.cluster.worker import Answer, Missing, Order, forget, step
 
-SLICE = 0.2  # seconds between two looks at the cluster
-LONELY = 60.0  # seconds without any worker after which there is no hope
-SHORTEST = 1.0  # seconds that no part has to be faster than
+SLICE = 0.2  # seconds between two checks of the cluster; longer delays the notice that all workers are gone
+LONELY = 60.0  # seconds without any worker before the fit fails; a worker needs time to restart
+SHORTEST = 1.0  # seconds before a part can be late; if shorter, small delays leave parts out
 
 
 class PartError(RuntimeError):
-    """A part of the data cannot be worked on: its number, what it is, and why; or no part can."""
+    """A part of the data, or every part, cannot be worked on; names the part, its data and the cause."""
 
 
 @dataclass(frozen=True)
 class Sent:
-    """A step under way."""
+    """A step that was sent and not yet answered."""
 
     future: Any
     order: Order
@@ -40,7 +40,7 @@ class Sent:
 
 
 def files_at(path: str) -> list[tuple[str, int]]:
-    """Names and sizes of what is at a path; nothing where it cannot be read."""
+    """Names and sizes of the files at a path; an empty list if it cannot be read."""
     try:
         files = sorted(Path(path).iterdir()) if Path(path).is_dir() else [Path(path)]
         return [(file.name, file.stat().st_size) for file in files]
@@ -49,21 +49,21 @@ def files_at(path: str) -> list[tuple[str, int]]:
 
 
 def visible(client: Any, path: str) -> bool:
-    """Whether all workers of now have the same files at a path as this machine; one that is lost has none."""
+    """Whether all current workers see the same files at a path as this machine; a lost worker sees none."""
     own = files_at(path)
     answers = client.run(files_at, path, on_error="return") if own else {}
     return bool(own) and all(found == own for found in answers.values())
 
 
 def task_result(value: Any) -> Any:
-    """The value itself, as the result of a task: the cluster can make it again where it is lost."""
+    """Return the value as the result of a task, so that the cluster can recompute it after a loss."""
     return value
 
 
 class Pool:
-    """The workers of a client, and what each part waits for.
+    """The workers of a client, and the pending step of each part.
 
-    ``patience``: how many times as long as the others a part may take before they go on without it.
+    ``patience``: how many times the usual duration of a step a part may take before a round ends without it.
     """
 
     def __init__(self, client: Any, parts: Sequence[Any], retries: int, patience: float):
@@ -75,23 +75,23 @@ class Pool:
         self.homes: list[Any] = [workers[k % len(workers)] for k in range(len(parts))]
         self.take(parts)
         self.pending: dict[int, Sent] = {}
-        self.times: list[float] = []  # of the steps of the last round
-        self.alone: float | None = None  # since when there are no workers
+        self.times: list[float] = []  # durations of the latest steps, at most one per part
+        self.alone: float | None = None  # time since when there have been no workers
 
     def __len__(self) -> int:
         return len(self.parts)
 
     def take(self, parts: Sequence[Any]) -> None:
-        """The parts that tasks work on: files by their names, examples in memory as results of tasks."""
+        """Set the parts of the tasks: files are passed by name, examples in memory as results of tasks."""
         self.parts = parts
         self.data: Any = [
             part if isinstance(part, FilePart) else self.share(part) for part in parts
         ]
 
     def share(self, value: Any) -> Any:
-        """A value that all tasks may take; it travels once to each worker."""
+        """Put a value on the cluster for all tasks; it travels once to each worker."""
         with warnings.catch_warnings():
-            # Data in memory go inside a task, so that they can be made again: on purpose.
+            # Data in memory travel inside a task on purpose: the cluster can then recompute them.
             warnings.filterwarnings("ignore", message="Sending large graph")
             return self.client.submit(task_result, value, pure=False)
 
@@ -106,7 +106,7 @@ class Pool:
         )
 
     def each(self, task: Callable[..., Any], *args: Any, numbered: bool = True) -> list[Any]:
-        """A task over all parts: task(*args, number, data), or task(*args, data)."""
+        """Run a task over all parts: task(*args, number, data), or task(*args, data)."""
         futures = {
             k: self._submit(k, task, *args, *([k] if numbered else []), self.data[k])
             for k in range(len(self))
@@ -116,12 +116,15 @@ class Pool:
         return [self._result(k, future) for k, future in futures.items()]
 
     def send(self, job: Any, order: Order, w: Any) -> None:
-        """A step of a part."""
+        """Send a step to its part."""
         future = self._submit(order.part, step, job, order, self.data[order.part], w)
         self.pending[order.part] = Sent(future, order, w, time.perf_counter())
 
     def receive(self, job: Any, wait_for_all: bool, deadline: float) -> dict[int, Answer]:
-        """The answers of those that are fast enough; of all where that is asked for, or till a deadline."""
+        """Collect answers, until only late parts are pending or the deadline passes.
+
+        With ``wait_for_all`` no part counts as late.
+        """
         answers: dict[int, Answer] = {}
         while self.pending:
             for part in [k for k, sent in self.pending.items() if sent.future.done()]:
@@ -147,16 +150,16 @@ class Pool:
         return all(now - sent.began > usual for sent in self.pending.values())
 
     def _resend(self, job: Any, part: int, found: Missing) -> None:
-        """Send a step back to the worker that knows its part; if it is gone, let it start over."""
+        """Send a step back to the worker that holds its part; if it is gone, let the part start over."""
         sent = self.pending[part]
         alive = found.worker != self.homes[part] and self.homes[part] in self.client.nthreads()
         self.send(job, sent.order if alive else replace(sent.order, restart=True), sent.w)
 
     def _look(self, futures: list[Any], seconds: float) -> None:
-        """Wait a moment for one of these; refuse to wait for workers that never come back."""
+        """Wait a moment for one of the futures; raise an error if there have been no workers for too long."""
         from distributed import wait
 
-        with suppress(TimeoutError), self.client.as_current():  # which may not be the default one
+        with suppress(TimeoutError), self.client.as_current():  # ``wait`` uses the current client
             wait(futures, timeout=seconds, return_when="FIRST_COMPLETED")
             return
         now = time.perf_counter()
@@ -168,7 +171,7 @@ class Pool:
             raise PartError(f"the cluster has had no workers for {LONELY:.0f} seconds")
 
     def _result(self, part: int, future: Any) -> Any:
-        if future.status in ("finished", "cancelled"):  # which happens where the scheduler is lost
+        if future.status in ("finished", "cancelled"):  # "cancelled": the scheduler is lost
             return future.result()
         error = future.exception() if future.status == "error" else None
         reason = f"{type(error).__name__}: {error}" if error else f"its task was {future.status}"
@@ -176,17 +179,17 @@ class Pool:
         raise PartError(f"part {part} ({where}) cannot be worked on: {reason}") from error
 
     def close(self) -> None:
-        """Forget the run, here and on all workers."""
+        """Delete the data of the run, here and on all workers."""
         if self.client.status != "running":  # the cluster is gone
             return
-        with suppress(Exception):  # it may go now
+        with suppress(Exception):  # the cluster may shut down meanwhile
             for sent in self.pending.values():
                 sent.future.cancel()
             self.client.run(forget, self.run)
 
 
 def await_worker(client: Any) -> None:
-    """Wait for the first worker, as long as for one that comes back: those just started need a while."""
+    """Wait up to LONELY seconds for the first worker: workers just started need a while."""
     from distributed import TimeoutError as TooLate
 
     try:
@@ -199,7 +202,7 @@ def await_worker(client: Any) -> None:
 
 @contextmanager
 def connected() -> Iterator[None]:
-    """What `distributed` raises where the scheduler is gone, in words."""
+    """Turn the errors of `distributed` after the loss of the scheduler into a PartError with advice."""
     from distributed.client import CancelledError, ClosedClientError
     from distributed.comm import CommClosedError
 

@@ -1,9 +1,8 @@
-"""Where the parts of a cluster's data come from, and what the model learns from all of them.
+"""The parts of a cluster's data, and the facts that the model learns from all of them.
 
 A part is a ``ShardPart`` or a ``ParquetPart``, which every worker reads by its path, or (X, Y, sample_weight)
-in memory. What a part of files held at its first reading is known by a checksum: whoever reads it later, on
-this worker or another, must find the same, for the bounds of a part are bounds of these examples and of no
-others.
+in memory. The first reader of a part in files records a checksum of its content. A later reader, on this or
+another worker, must find the same content: the bounds of a part hold for these examples only.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ from maxmargin.data.sharded import open_shards
 from maxmargin.estimators.base import Given
 from maxmargin.models.outline import outline
 
-LABEL_LAST = Columns()  # the label is the last one
+LABEL_LAST = Columns()  # the label is in the last column
 
 
 @dataclass(frozen=True)
 class ShardPart:
-    """Some shards of a folder that every worker can read."""
+    """A run of shards in a folder that every worker can read."""
 
     folder: str
     shards: range
@@ -46,14 +45,14 @@ class ShardPart:
         return f"{self.folder}, {some}"
 
     def digest(self) -> str:
-        """Of the checksums that the manifest has of its files, wherever they are."""
+        """A checksum over the file checksums in the manifest, independent of the folder's location."""
         known = manifest.read_manifest(Path(self.folder))
         some = known.shards[self.shards.start : self.shards.stop]
         files = [[name, own.sha256] for shard in some for name, own in sorted(shard.files.items())]
         return digest_of([known.labels, known.attributes, known.features, files])
 
     def read(self, svm: Any) -> tuple[Any, Any, Any]:
-        """X and Y, mapped; each file is compared with its checksum. Shards have no weights."""
+        """Return X and Y as mapped arrays, and no weights; each file is compared with its checksum."""
         opened = open_shards(self.folder, shards=self.shards)
         if opened.Y is None:
             raise ValueError(f"{self.folder} has no labels: training needs Y")
@@ -62,7 +61,7 @@ class ShardPart:
 
 @dataclass(frozen=True)
 class ParquetPart:
-    """Some row groups of Parquet files that every worker can read."""
+    """A run of row groups of Parquet files that every worker can read."""
 
     groups: tuple[file_parquet.RowGroup, ...]
     columns: Columns
@@ -74,13 +73,17 @@ class ParquetPart:
         return f"{files[0]}{more}, {len(self.groups)} row groups"
 
     def digest(self) -> str:
-        """Of what is in the row groups, and of what is made of it."""
+        """A checksum of the row groups and of the columns of weights and sequences."""
         content = file_parquet.checksum_of(self.groups)
         others = [self.columns.weight, self.columns.sequence]
         return digest_of([content, others]) if any(others) else content
 
     def read(self, svm: Any) -> tuple[Any, Any, Any]:
-        """X, Y and weights: features, by the names that a model knows or else by all; dicts for others."""
+        """Return X, Y and weights.
+
+        X holds encoded features, by the names that the model knows or, for a new model, by all names in the
+        rows. For a model that takes no attributes, X holds dicts.
+        """
         model = getattr(svm, "model_", getattr(svm, "model", None))
         if model is not None and not isinstance(model, Described):
             return file_parquet.plain_rows(self.groups, self.columns)
@@ -91,17 +94,17 @@ FilePart = ShardPart | ParquetPart
 
 
 def part_in_words(data: Any) -> str:
-    """A part in words."""
+    """Describe a part for a message."""
     return str(data) if isinstance(data, FilePart) else "in memory"
 
 
 def is_path(source: Any) -> bool:
-    """Whether it names a file or a folder."""
+    """Whether a source is the name of a file or a folder."""
     return isinstance(source, str | os.PathLike)
 
 
 def paths_in(source: Any) -> list[Any]:
-    """The paths that a source is or holds."""
+    """The paths in a source: the source itself, or items of the list."""
     some = source if isinstance(source, list | tuple) else [source]
     return [path for path in some if is_path(path)]
 
@@ -109,7 +112,7 @@ def paths_in(source: Any) -> list[Any]:
 def parts_of(
     source: Any, n_parts: int | None, n_workers: int, columns: Columns = LABEL_LAST
 ) -> list[Any]:
-    """The parts of a source: files that have a path, a list of such paths, or of (X, Y) parts."""
+    """Divide a source into parts: a path, a list of paths, or a list of (X, Y) parts."""
     if n_parts is not None:
         whole().check("n_parts", n_parts)
     if is_path(source):
@@ -136,13 +139,13 @@ def parts_of(
 
 
 def check_no_columns(columns: Columns, source: Any) -> None:
-    """Refuse names of columns where there are none."""
+    """Raise an error if column names are given for a source without columns."""
     for name in (own.name for own in fields(columns) if getattr(columns, own.name)):
         raise ValueError(f"{name} is the name of a column of Parquet files, and {source} has none")
 
 
 def path_parts(source: Any, n_parts: int | None, n_workers: int, columns: Columns) -> list[Any]:
-    """What is at a path, dealt out in runs: one for each worker unless n_parts is given."""
+    """Divide the data at a path into runs: one for each worker unless n_parts is given."""
     path = Path(source).resolve()
     files = file_parquet.files_of(path)
     if path.is_file() or (files and not (path / manifest.MANIFEST_NAME).exists()):
@@ -159,7 +162,7 @@ def path_parts(source: Any, n_parts: int | None, n_workers: int, columns: Column
 
 
 def dealt(n: int, n_parts: int | None, n_workers: int, known: str) -> list[range]:
-    """n pieces in runs."""
+    """Divide n pieces into runs of about equal length."""
     if n_parts is not None and n_parts > n:
         raise ValueError(f"n_parts is {n_parts}, but {known}")
     wanted = min(n, max(1, n_workers)) if n_parts is None else n_parts
@@ -168,7 +171,7 @@ def dealt(n: int, n_parts: int | None, n_workers: int, known: str) -> list[range
 
 
 def memory_part(part: Any, k: int) -> tuple[Any, Any, Any]:
-    """X, Y and weights of examples in memory."""
+    """Check examples in memory; return X, Y and weights."""
     if not isinstance(part, tuple | list) or len(part) not in (2, 3):
         raise ValueError(
             f"source[{k}] must be a folder, (X, Y) or (X, Y, sample_weight), got {type(part).__name__}"
@@ -181,7 +184,7 @@ def memory_part(part: Any, k: int) -> tuple[Any, Any, Any]:
 
 
 def read_part(svm: Any, data: Any) -> tuple[Any, Any, Any]:
-    """X, Y and weights of a part, as the model of an estimator takes them."""
+    """Read X, Y and weights of a part; raise an error if files have changed since the first reading."""
     if not isinstance(data, FilePart):
         return data
     if data.checksum and data.digest() != data.checksum:
@@ -189,14 +192,14 @@ def read_part(svm: Any, data: Any) -> tuple[Any, Any, Any]:
     return data.read(svm)
 
 
-# What the model learns from all parts
+# Facts for the model from all parts
 
 
 @dataclass(frozen=True)
 class FirstLook:
-    """What a part has to say before there is a model: few examples that stand for it, counts of labels."""
+    """The contribution of a part to the model: a few representative examples, and counts of labels."""
 
-    part: Any  # with its checksum
+    part: Any  # the part with its checksum
     X: Any
     Y: Any
     labels: np.ndarray | None
@@ -204,7 +207,7 @@ class FirstLook:
 
 
 def first_look(svm: Any, data: Any) -> FirstLook:
-    """Look at a part; the examples themselves where the model has no outline of them."""
+    """Look at a part; if the model has no outline, return the examples themselves."""
     if isinstance(data, FilePart):
         data = replace(data, checksum=data.digest())
     X, Y, weights = read_part(svm, data)
@@ -217,7 +220,7 @@ def first_look(svm: Any, data: Any) -> FirstLook:
 
 
 def joined_parts(parts: Sequence[Any]) -> tuple[Any, Any, Any]:
-    """Several parts as one."""
+    """Join several parts into one."""
     X, Y, weights = zip(*parts, strict=True)
     given = [np.ones(len(y)) if v is None else v for y, v in zip(Y, weights, strict=True)]
     return (
@@ -228,7 +231,7 @@ def joined_parts(parts: Sequence[Any]) -> tuple[Any, Any, Any]:
 
 
 def stacked_parts(parts: Sequence[Any]) -> Any:
-    """Inputs, or outputs, one after the other: arrays and matrices as such, anything else in a list."""
+    """Concatenate inputs, or outputs: arrays and matrices keep their type, anything else becomes a list."""
     parts = [in_memory(part) for part in parts]
     if any(map(sp.issparse, parts)):
         return sp.vstack([sp.csr_matrix(part) for part in parts], format="csr")
@@ -241,7 +244,7 @@ def stacked_parts(parts: Sequence[Any]) -> Any:
 
 
 def in_memory(part: Any) -> Any:
-    """Mapped data as arrays and lists."""
+    """Convert mapped data to arrays or lists."""
     if isinstance(part, MappedRows):
         return part.tocsr() if part.sparse else np.asarray(part)
     if isinstance(part, Mapped) or hasattr(part, "codes"):

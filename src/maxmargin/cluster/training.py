@@ -1,4 +1,4 @@
-"""``fit`` on a cluster: what is refused, the model of all parts, the rounds, and what the estimator keeps."""
+"""``fit`` on a cluster: checks, the model of all parts, the rounds, and the fitted attributes."""
 
 from __future__ import annotations
 
@@ -60,37 +60,38 @@ def fit(
     checkpoint_every: float = 300.0,
     resume: bool = False,
 ) -> Any:
-    """Train an estimator in place on the workers of a cluster; returns it.
+    """Train an estimator in place on the workers of a cluster; return it.
 
     Parameters
     ----------
     svm : StructuralSVM, MulticlassSVC or BinarySVC
     source : path, list of paths, or list of parts (X, Y) or (X, Y, sample_weight)
-        A path is that of a folder of shards, of a Parquet file or of a folder of such files, and must be the
-        same on all workers.
+        A path names a folder of shards, a Parquet file or a folder of Parquet files. It must be the same on
+        all workers.
     client : distributed.Client
     n_parts : int or None
-        Into how many parts a path is divided (None: one for each worker), or a list of (X, Y) is joined.
+        Number of parts into which a path is divided, or to which a list of (X, Y) is joined. None makes one
+        part for each worker.
     label : str or None
-        The column of Parquet files that is the label; None: the last.
+        The label column of Parquet files. None takes the last column.
     weight, sequence : str or None
-        The column of the weights of examples; and the one that tells sequences apart: rows that follow each
-        other with the same value in it are the positions of one example, as ``models.Chain`` takes them.
+        The column of example weights, and the column that separates sequences. Consecutive rows with the
+        same value in ``sequence`` are the positions of one example, as ``models.Chain`` takes them.
     passes : int
         Passes that a worker makes over its part in a round, besides the exact one.
     older : int
-        Dual points of earlier rounds that are kept for each part, here and on its worker; None: 15, and with
-        fewer than four parts 60 in all.
+        Dual points of earlier rounds that the driver and the worker keep for each part. None keeps 15 per
+        part, or 60 in total if there are fewer than four parts.
     patience : float
-        How many times as long as the others a part may take before a round ends without it.
+        How many times the usual duration of a step a part may take before a round ends without it.
     retries : int
-        How often a task that failed is tried again.
+        How often a failed task is tried again.
     collect : bool
-        Whether ``support_`` gets the multipliers, from the workers, for ``certify`` and ``warm_start``.
+        Whether ``support_`` gets the multipliers from the workers, for ``certify`` and ``warm_start``.
     callbacks : callbacks.Callback objects, which receive every round
     checkpoint, checkpoint_every, resume
-        File of the driver's state, seconds between two, and whether to go on from it, as for ``svm.fit``; the
-        cluster may be another one, the parts must be the same.
+        File of the driver's state, seconds between two writes, and whether to resume from it, as for
+        ``svm.fit``. A resumed fit may use another cluster, but the parts must be the same.
     """
     check_client(client)
     whole().check("passes", passes)
@@ -125,7 +126,7 @@ def fit(
 
 
 def slower_than_one(rounds: ClusterRounds) -> str:
-    """The warning for data so small that one machine makes all passes in less time than the rounds took."""
+    """The warning for small data: one machine would make all passes in less time than the rounds took."""
     return (
         f"one machine is faster if it can hold the data: all passes of the workers took "
         f"{rounds.pass_seconds:.2g} s together, the rounds {rounds.round_seconds:.2g} s; use svm.fit"
@@ -133,7 +134,7 @@ def slower_than_one(rounds: ClusterRounds) -> str:
 
 
 def usual_older(n_parts: int) -> int:
-    """More points save rounds: two thirds for two parts and a tiny gap. The driver's time grows with them."""
+    """The default number of older points per part. More points save rounds, but cost the driver time."""
     return max(15, 60 // n_parts)
 
 
@@ -145,7 +146,7 @@ def prepared(
     older: int,
     callbacks: Sequence[Callback] = (),
 ) -> ClusterRounds:
-    """The parts opened by a pool, with the model of all of them: ready for the first round."""
+    """Open the parts with a common model, and return the state before the first round."""
     job = make_job(svm, pool, solver, passes)
     handle = pool.share(job)
     facts = check_facts(pool.each(start, handle))
@@ -153,7 +154,7 @@ def prepared(
 
 
 def check_client(client: Any) -> None:
-    """Refuse what is not a client."""
+    """Raise an error if ``client`` is not a synchronous distributed.Client."""
     try:
         from distributed import Client
     except ImportError:
@@ -168,7 +169,7 @@ def check_client(client: Any) -> None:
 
 
 def check_estimator(svm: Any) -> Proximal:
-    """Refuse what is not solved on a cluster; the solver of the parts."""
+    """Raise an error if a cluster cannot train the estimator; return the solver of the parts."""
     if not getattr(svm, "divides", False):
         kind = type(svm).__name__
         raise TypeError(
@@ -197,7 +198,7 @@ def check_estimator(svm: Any) -> Proximal:
 
 
 def check_facts(facts: list[Facts]) -> list[Facts]:
-    """Refuse problems that cannot be divided."""
+    """Raise an error if the problem cannot be divided into parts; return the facts."""
     if any(own.kernelised for own in facts):
         raise ValueError(
             "model: the weights of an exact kernel are functions of all examples, which no worker has; "
@@ -209,11 +210,11 @@ def check_facts(facts: list[Facts]) -> list[Facts]:
 
 
 def make_job(svm: Any, pool: Pool, solver: Proximal, passes: int) -> Job:
-    """What the workers need: the parameters, and the model as all parts have made it."""
+    """Build the job of all workers: the parameters, and a model initialised from all parts."""
     if isinstance(pool.parts[0], FilePart):
         found = pool.each(first_look, pool.share(clone(svm)), numbered=False)
-        pool.take([own.part for own in found])  # with their checksums
-    else:  # the examples are here already
+        pool.take([own.part for own in found])  # the parts with their checksums
+    else:  # the examples are in memory here
         found = [first_look(clone(svm), part) for part in pool.parts]
     given = svm._read(
         Given(stacked_parts([own.X for own in found]), stacked_parts([own.Y for own in found]))
@@ -231,7 +232,7 @@ def make_job(svm: Any, pool: Pool, solver: Proximal, passes: int) -> Job:
 
 
 def weights_of_classes(class_weight: Any, found: list[FirstLook]) -> dict[Any, float]:
-    """class_weight for all labels, from how often they occur in all parts."""
+    """Resolve class_weight to a weight for each label, from label counts over all parts."""
     counts: dict[Any, int] = {}
     for own in found:
         assert own.labels is not None and own.counts is not None
@@ -248,9 +249,9 @@ def weights_of_classes(class_weight: Any, found: list[FirstLook]) -> dict[Any, f
 
 
 def finish(rounds: ClusterRounds, collect: bool) -> list[Support | None]:
-    """Mapped files are read again, a model in Python is held against its own predictions.
+    """Check the data and the model once more after the last round; return the multipliers if requested.
 
-    The multipliers, where they are asked for.
+    Mapped files are read again. A model in Python is compared with its own predictions.
     """
     pool, handle = rounds.pool, rounds.handle
     if isinstance(pool.parts[0], ShardPart):
@@ -259,19 +260,19 @@ def finish(rounds: ClusterRounds, collect: bool) -> list[Support | None]:
         pool.each(prove, handle, rounds.best)
     if not collect:
         return []
-    late = pool.receive(handle, True, math.inf)  # they mix what the driver has counted
+    late = pool.receive(handle, True, math.inf)  # lets workers apply the last mixtures
     found = pool.each(collected, handle)
     return [None if k in late and late[k].fresh else own for k, own in enumerate(found)]
 
 
 def joined_support(supports: list[Support], sizes: list[int]) -> Support:
-    """The multipliers of all parts, as those of all examples in the order of the parts."""
+    """Join the multipliers of all parts; blocks are numbered in the order of the parts."""
     pairs = zip(supports, np.cumsum([0, *sizes[:-1]]), strict=True)
     return joined_points([replace(own, blocks=own.blocks + first) for own, first in pairs])
 
 
 def adopt_result(svm: Any, rounds: ClusterRounds, supports: list[Support | None]) -> Any:
-    """Make the estimator the fitted one."""
+    """Set the fitted attributes of the estimator."""
     lost = [k for k, own in enumerate(supports) if own is None]
     if lost:
         warn_user(

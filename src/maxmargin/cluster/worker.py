@@ -1,19 +1,19 @@
-"""What runs on a worker: its part of the data, bound to the model, and the dual points that it holds.
+"""Code that runs on a worker: its part of the data, bound to the model, and the dual points that it holds.
 
 A step on part k, with R_k(u) = sum over its examples of mass_i xi_i(u):
 
-    mix      the current point a_k is the mixture that the driver chose of the points held here
+    mix      set the current point a_k to the mixture, chosen by the driver, of the points held here
     measure  one exact pass at w: R_k(w), and the outputs found there as a further point, the cut
-    propose  a few passes, from a_k, on   min_u  (1/2s) (u - m)' Sigma^-1 (u - m) + R_k(u),
+    propose  a few passes, starting at a_k, on   min_u  (1/2s) (u - m)' Sigma^-1 (u - m) + R_k(u),
              m = w - s Sigma q_k,   s = K / (1 + k)
 
-The last is the part's problem with another prior, which every model and dual state takes as it is. A point
-is a feasible dual point of the part, with b = sum a Delta and q = - sum a psi; it is also a cut, since
-R_k(u) >= b - <u, q> for every u.
+The problem of ``propose`` is the part's problem with another prior, so every model and dual state can handle
+it. A point is a feasible dual point of the part, with b = sum a Delta and q = - sum a psi. It is also a cut,
+since R_k(u) >= b - <u, q> for every u.
 
-Points live in this process, under the run and the number of the part. Each step has a version: the same
-one asked for twice gets the same answer, and one whose predecessor was not made here is refused, so that
-nothing is counted twice.
+Points live in this process, stored by run and part number. Each step has a version. A repeated request for
+the same version gets the same answer. If the predecessor of a step was not made here, the worker refuses it.
+So each point counts only once.
 """
 
 from __future__ import annotations
@@ -39,37 +39,37 @@ from maxmargin.problem.regularizer import Prior, SquaredNorm
 from maxmargin.solvers.cut_state import slim, unslim
 from maxmargin.solvers.proximal import PROBED, Proximal
 
-CURRENT, FROZEN = -1, -2  # numbers of the point that a part is at, and of one that was lost
+CURRENT, FROZEN = -1, -2  # numbers of the current point of a part, and of a frozen (lost) one
 
 
 @dataclass(frozen=True)
 class Job:
-    """What all parts share, for the whole of a fit."""
+    """Data that all parts share during a fit."""
 
     run: str
-    svm: Any  # with the model that all parts have made ready, but without weights
+    svm: Any  # with the model initialised from all parts, without weights
     solver: Proximal
-    passes: int  # of a proposal
+    passes: int  # passes per proposal
     seed: int
 
 
 @dataclass(frozen=True)
 class Order:
-    """A step of one part; ``pull`` is q_k where a lost point has a share in it."""
+    """The order for a step of one part; ``pull`` is q_k if a frozen point has a share in it."""
 
     part: int
     version: int
     mixture: dict[int, float]
     keep: tuple[int, ...]
     stretch: float  # s
-    tol: float  # what is asked of the gap by now, in units of the loss
+    tol: float  # currently wanted gap, in units of the loss
     pull: np.ndarray | None = None
-    restart: bool = False  # start over where the predecessor was not made here
+    restart: bool = False  # start over if the predecessor was not made here
 
 
 @dataclass(frozen=True)
 class Point:
-    """b and q of a dual point; the vector is sparse where that is shorter."""
+    """b and q of a dual point; the vector is sparse if that is shorter."""
 
     offset: float
     vector: CompactVector
@@ -81,25 +81,25 @@ class Point:
 
     @property
     def finite(self) -> bool:
-        """Whether all of q is."""
+        """Whether all entries of q are finite."""
         q = self.vector
         return bool(np.isfinite(q if isinstance(q, np.ndarray) else q.data).all())
 
 
 @dataclass(frozen=True)
 class Missing:
-    """The predecessor of a step was not made in this process."""
+    """The answer if the predecessor of a step was not made in this process."""
 
     worker: str
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a step found: R_k(w) as it was seen and as it is proven, and three points."""
+    """The result of a step: R_k(w) as seen and as proven, and three points."""
 
     version: int
     worker: str
-    fresh: bool  # the points held before are lost
+    fresh: bool  # whether the points held before are lost
     seen: float
     risk: float
     current: Point
@@ -107,12 +107,12 @@ class Answer:
     cut: Point
     oracle_calls: int
     planes: int
-    seconds: float = 0.0  # of its passes over the part
+    seconds: float = 0.0  # seconds of its passes over the part
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the driver must know of a part before the first step."""
+    """Facts about a part that the driver needs before the first step."""
 
     worker: str
     n: int
@@ -130,7 +130,7 @@ class Facts:
 
 @dataclass
 class WorkerPart:
-    """A part at work: its problem, its points by number, and the last answer."""
+    """An open part: its problem, its points by number, and its last answer."""
 
     problem: Problem
     points: dict[int, Support] = field(default_factory=dict)
@@ -138,24 +138,24 @@ class WorkerPart:
     answer: Answer | None = None
 
 
-STATES: dict[tuple[str, int], WorkerPart] = {}  # of this process
+STATES: dict[tuple[str, int], WorkerPart] = {}  # the open parts of this process
 
 
 @cache
 def blas() -> ThreadpoolController:
-    """The libraries of this process that have threads of their own; to find them takes milliseconds."""
+    """The BLAS libraries of this process, cached because the search takes milliseconds."""
     return ThreadpoolController()
 
 
 @contextmanager
 def threads_of_blas(svm: Any) -> Iterator[None]:
-    """Let BLAS use as many threads as the estimator asks for (``n_jobs``), and no more."""
+    """Limit BLAS to as many threads as the estimator uses (``n_jobs``)."""
     with blas().limit(limits=svm._jobs(), user_api="blas"):
         yield
 
 
 def here() -> str:
-    """The address of this worker; empty where there is none, in a process of its own."""
+    """The address of this worker; empty outside a worker process."""
     from distributed import get_worker
 
     try:
@@ -165,13 +165,13 @@ def here() -> str:
 
 
 def forget(run: str) -> None:
-    """Let go of all parts of a run."""
+    """Delete all parts of a run."""
     for key in [key for key in STATES if key[0] == run]:
         del STATES[key]
 
 
 def opened_part(job: Job, part: int, data: Any) -> WorkerPart:
-    """A part, read and bound to the model of all."""
+    """Read a part and bind it to the common model."""
     X, Y, weights = read_part(job.svm, data)
     given = job.svm._read(Given(X, Y, weights), reset=False)
     examples = job.svm._bind(replace(given, model=job.svm.model_))
@@ -182,7 +182,7 @@ def opened_part(job: Job, part: int, data: Any) -> WorkerPart:
 
 
 def start(job: Job, part: int, data: Any) -> Facts:
-    """Open a part; return its facts."""
+    """Open a part; return its size, weight and capabilities."""
     with threads_of_blas(job.svm):
         return facts_of(job, part, data)
 
@@ -201,7 +201,7 @@ def facts_of(job: Job, part: int, data: Any) -> Facts:
         SquaredNorm(np.asarray) if kernelised else problem.regularizer,
     )
     if kernelised or problem.regularizer.free is not None:
-        return facts  # which the driver refuses
+        return facts  # the driver refuses such problems
     tried = problem.try_oracle() if problem.checked else 0
     rng = np.random.default_rng([job.seed, part])
     dual = job.solver.open(problem, 1.0, rng, k=0.0, precision="double").dual
@@ -213,7 +213,7 @@ def facts_of(job: Job, part: int, data: Any) -> Facts:
 
 
 def step(job: Job, order: Order, data: Any, w: CompactVector) -> Answer | Missing:
-    """One step of a part."""
+    """Run one step of a part."""
     state = STATES.get((job.run, order.part))
     if state is not None and state.answer is not None and state.version == order.version:
         return state.answer
@@ -223,14 +223,14 @@ def step(job: Job, order: Order, data: Any, w: CompactVector) -> Answer | Missin
             return Missing(here())
         state = opened_part(job, order.part, data)
     assert state is not None
-    with threads_of_blas(job.svm):  # messages are not aligned
+    with threads_of_blas(job.svm):  # ``laid_out``: arrays from messages are not aligned
         answer = obey(state, job, order, laid_out(with_zeros(w), np.float64), fresh)
     state.version, state.answer = order.version, answer
     return answer
 
 
 def obey(state: WorkerPart, job: Job, order: Order, w: np.ndarray, fresh: bool) -> Answer:
-    """Mix, measure, propose."""
+    """Mix, measure and propose, as ordered."""
     problem, rng = state.problem, np.random.default_rng([job.seed, order.part, order.version])
     points = {} if fresh else state.points
     mixture = mixed(points, order.mixture) if points else truth(problem)
@@ -240,7 +240,7 @@ def obey(state: WorkerPart, job: Job, order: Order, w: np.ndarray, fresh: bool) 
     inner = job.solver.open(
         local, order.tol, rng, mixture if points else None, k=0.0, precision="double"
     )
-    current = inner.dual.support()  # what several points share is added up
+    current = inner.dual.support()  # adds up the multipliers of outputs that several points share
     began = time.perf_counter()
     cut = problem.cut(w)
     found, ceilings = problem.checked_slacks(w, current, cut.slacks)
@@ -271,24 +271,24 @@ def obey(state: WorkerPart, job: Job, order: Order, w: np.ndarray, fresh: bool) 
 
 
 def truth(problem: Problem) -> Support:
-    """All multipliers on the true outputs."""
+    """The dual point with all multipliers on the true outputs."""
     outputs: Any = [] if problem.examples.core is None else np.empty(0, np.int32)
     return Support(np.empty(0, np.int64), np.empty(0), outputs, partial=True)
 
 
 def mixed(points: dict[int, Support], mixture: dict[int, float]) -> Support:
-    """A mixture of points; what they share is listed several times."""
+    """A mixture of points; outputs in several points appear once for each."""
     found = joined_points([points[number].times(share) for number, share in mixture.items()])
     return replace(found, outputs=unslim(found.outputs))
 
 
 def slimmed(point: Support) -> Support:
-    """The same in fewer bytes."""
+    """The same point with its labels stored in fewer bytes."""
     return replace(point, outputs=slim(point.outputs))
 
 
 def sub_problem(problem: Problem, w: np.ndarray, stretch: float, q: np.ndarray) -> Problem:
-    """The examples of a part under the prior that stands for all other parts."""
+    """The problem of a part with a prior that stands for all other parts."""
     prior, local = problem.regularizer, copy.copy(problem)
     scale = getattr(prior, "scale", 1.0) * math.sqrt(stretch)
     local.regularizer = Prior(w - stretch * prior.image(q), scale, None, prior.metric)
@@ -296,20 +296,20 @@ def sub_problem(problem: Problem, w: np.ndarray, stretch: float, q: np.ndarray) 
 
 
 def prove(job: Job, w: np.ndarray, part: int, data: Any) -> None:
-    """Compare what an exact pass of a model in Python finds at w with what the model predicts there."""
+    """Compare the result of an exact pass of a Python model at w with its predictions there."""
     state = STATES.get((job.run, part)) or opened_part(job, part, data)
     w = laid_out(w, np.float64)
     state.problem.check_ceilings(w, state.problem.slack_bounds(w)[1])
 
 
 def confirm(data: Any) -> None:
-    """Compare mapped files with their checksums again: whether all rounds have seen the same examples."""
+    """Compare mapped files with their checksums again, to show that all rounds saw the same examples."""
     if isinstance(data, ShardPart):
         data.read(None)
 
 
 def collected(job: Job, part: int, data: Any) -> Support | None:
-    """The multipliers of a part, where this worker holds them."""
+    """The multipliers of a part, or None if this worker does not hold them."""
     state = STATES.get((job.run, part))
     if state is None or CURRENT not in state.points:
         return None

@@ -1,4 +1,4 @@
-"""Estimators in the style of scikit-learn: one for every model, and front ends for flat outputs."""
+"""Estimators in the style of scikit-learn: one for structured models, and front ends for flat outputs."""
 
 from maxmargin.estimators.crf import CRF, MulticlassLogistic
 from maxmargin.estimators.flat import BinarySVC, MulticlassSVC

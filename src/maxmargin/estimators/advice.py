@@ -1,8 +1,8 @@
-"""Warnings of training: what was not reached or not learnt, and what to do.
+"""Warnings after training: not converged, or nothing learnt; and what to change.
 
-A warning of a C at which nothing is learnt names a larger one at which something is. That one is found by
-trials: C goes up, to where the dual stops to grow along the last multipliers (``Problem.useful_c``), and a
-short training from these multipliers says whether the model still lacks anything.
+If nothing is learnt at C, the warning suggests a larger C that works. Trials find this C. Each trial raises
+C to the value at which the dual stops growing along the last multipliers (``Problem.useful_c``). A short
+training from these multipliers then shows whether the model still predicts too little.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from maxmargin.problem import Problem, Status
 from maxmargin.result import Result
 from maxmargin.train import LARGEST_OBJECTIVE, train
 
-TRIALS = 6  # values of C that are tried where nothing was learnt
-TRIAL: dict[str, Any] = {"max_passes": 100, "random_state": 0}  # of each
-TRIAL_SECONDS = 5.0  # of all together, or as long as the fit took
-LEAP = 1000.0  # times C, at most, from one to the next
-ROUNDED = 1 - 1e-9  # of a bound: what sums in another order may make of it
-GLANCE = 200  # examples, in which two labels are soon seen, as a rule
-FEW = 2000  # examples that are predicted sooner than some of them are taken apart
+TRIALS = 6  # values of C that are tried if nothing was learnt; more delay the warning
+TRIAL: dict[str, Any] = {"max_passes": 100, "random_state": 0}  # options of each trial
+TRIAL_SECONDS = 5.0  # seconds for all trials, or the time of the fit if it is longer
+LEAP = 1000.0  # largest factor on C between trials; a larger one may skip the C that works
+ROUNDED = 1 - 1e-9  # factor on a bound that allows for rounding in sums of another order
+GLANCE = 200  # examples to look at first: most models that predict two labels show both among these
+FEW = 2000  # up to so many examples, predicting all is faster than slicing some off
 
 
 def advise(svm: Any, given: Any, problem: Problem, result: Result) -> None:
-    """Warn where nothing was learnt, with a C at which something is."""
+    """Warn if nothing was learnt, and suggest a larger C."""
     ended = result.status in (Status.INTERRUPTED, Status.STOPPED, Status.NUMERICAL)
     if ended or are_ignored():
         return
@@ -43,7 +43,7 @@ def advise(svm: Any, given: Any, problem: Problem, result: Result) -> None:
 
 
 def are_ignored() -> bool:
-    """Whether no warning of training is shown, whatever it says: then nobody waits for trials of C."""
+    """Whether all warnings of training are ignored; nobody should then wait for trials of C."""
     for action, message, category, module, line in warnings.filters:
         if issubclass(ConvergenceWarning, category):
             return action == "ignore" and message is None and module is None and line == 0
@@ -51,18 +51,18 @@ def are_ignored() -> bool:
 
 
 def lack_of(svm: Any, given: Any, problem: Problem, result: Result) -> str:
-    """What a solution has not learnt, in words; empty where there is nothing to say."""
+    """Describe what a solution has not learnt; empty if it has learnt enough."""
     if not problem.learns(result.support, result.certificate.primal):
         return "nothing was learnt, the objective is that of w = 0"
     said = svm.lone.get(getattr(given.model, "task", ""), "")
-    # Below what one label alone would cost, several are predicted: no need to look.
+    # If the primal is below the cost of any single label, several labels are predicted: no need to look.
     lone = said and result.certificate.primal >= ROUNDED * problem.floor_of_constant()
     found = lone_label(given, problem, result.w) if lone else []
     return said.format(*map(short, found)) if found else ""
 
 
 def lone_label(given: Any, problem: Problem, w: np.ndarray) -> list[Any]:
-    """The label that is predicted for all of X, where Y has others; else none."""
+    """The label that is predicted for all of X although Y has others; empty if there is no such label."""
     examples, X = problem.examples, given.X
     seen = examples.glance(w, GLANCE)
     sliced = isinstance(X, list | np.ndarray) or sp.issparse(X)
@@ -75,14 +75,14 @@ def lone_label(given: Any, problem: Problem, w: np.ndarray) -> list[Any]:
 
 
 def labels_in(outputs: Any) -> set[Any]:
-    """All labels of some outputs, each of which is one or a sequence of them."""
+    """The set of labels in some outputs, each a label or a label sequence."""
     if isinstance(outputs, np.ndarray):
         return set(outputs.ravel().tolist())
     return {label for y in outputs for label in np.asarray(y).tolist()}
 
 
 def better_c(svm: Any, given: Any, problem: Problem, result: Result) -> float | None:
-    """A larger C at which a short training lacks nothing; None where none was found."""
+    """A larger C at which a short training learns enough; None if none was found."""
     solver, zero = svm._chosen(problem), problem.at_zero()
     left = max(TRIAL_SECONDS, result.certificate.seconds)
     for _ in range(TRIALS):
@@ -93,7 +93,7 @@ def better_c(svm: Any, given: Any, problem: Problem, result: Result) -> float | 
         zero, problem = zero * times, problem.at(problem.C * times)
         warm = result.support if result.resumable else None
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            # To the tol of the fit: what a rough solution tells apart, the fit may not.
+            # Use the tol of the fit: a rougher solution may separate labels that the fit does not.
             result = train(problem, solver, warm=warm, tol=svm.tol, max_seconds=left, **TRIAL)
         if result.certificate.primal < zero and not lack_of(svm, given, problem, result):
             return problem.C
@@ -102,7 +102,7 @@ def better_c(svm: Any, given: Any, problem: Problem, result: Result) -> float | 
 
 
 def warn_not_converged(result: Result) -> None:
-    """Say what was reached and what to do."""
+    """Warn that training has not converged: the gap, the tolerance, and what to do."""
     c = result.certificate
     warn_user(
         f"not converged ({c.status}): gap {c.gap:.3g} after {c.passes:.1f} passes, tol {c.tol:.3g}; "
@@ -111,9 +111,9 @@ def warn_not_converged(result: Result) -> None:
 
 
 def warn_user(message: str) -> None:
-    """A warning of training, at the line from which this package was called."""
+    """Issue a warning of training at the line that called this package."""
     frame, level = sys._getframe(1), 2
-    inner = ("maxmargin.", "sklearn.callback.")  # the latter wraps every fit
+    inner = ("maxmargin.", "sklearn.callback.")  # sklearn.callback wraps every fit
     while frame.f_back and str(frame.f_globals.get("__name__")).startswith(inner):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, ConvergenceWarning, stacklevel=level)

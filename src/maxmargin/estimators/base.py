@@ -1,12 +1,12 @@
-"""What all estimators share: declared parameters, the one way through ``fit``, and what a fit leaves.
+"""The base class of all estimators: declared parameters, one path through ``fit``, and fitted attributes.
 
     fit -> check_parameters -> _read -> _solve: _pose (bind, problem), _train -> _keep -> adopt
 
-Data in parts, chunks of an iterable or mapped files, are posed otherwise; a chunk of ``partial_fit`` is
-optimised with what is kept of those before.
+Data in parts, which are chunks of an iterable or mapped files, take ``_pose_parts`` instead of ``_pose``. A
+chunk of ``partial_fit`` is optimised together with the examples kept from earlier chunks.
 
-An estimator declares its parameters as the fields of a dataclass, in the order of its constructor, and fills
-in the steps that differ.
+An estimator declares its parameters as the fields of a dataclass, in the order of its constructor, and
+implements the steps that differ.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ from maxmargin.train import train
 logger: logging.Logger = logging.getLogger("maxmargin")
 
 
-# What the parameters of all estimators must be; scikit-learn's ``Interval`` would take True for 1, and 10^400
-# for a number.
+# Valid values of the parameters that estimators share. scikit-learn's ``Interval`` would accept True as 1,
+# and 10^400 as a number.
 CHECKS: Checks = {
     "C": FINITE,
     "tol": TOLERANCE,
@@ -74,7 +74,7 @@ CHECKS: Checks = {
 
 @dataclass(frozen=True)
 class Given:
-    """What a call of ``fit``, ``partial_fit`` or ``predict`` was given, and the model for it."""
+    """The arguments of a call of ``fit``, ``partial_fit`` or ``predict``, and the model for them."""
 
     X: Any
     Y: Any = None
@@ -85,14 +85,15 @@ class Given:
     callbacks: Sequence[Callback] = ()
     kept: tuple[Any, float, bool] = (None, 300.0, False)  # checkpoint, checkpoint_every, resume
     checkpoint: Any = (
-        None  # what keeps it, where that is asked for: a ``checkpoint.CheckpointFile``
+        # The ``checkpoint.CheckpointFile`` of the fit, if a checkpoint is requested.
+        None
     )
     in_parts: bool = False  # whether the data are read a part at a time
     model: Any = None
 
 
 def can_stream(svm: BaseSVM) -> bool:
-    """Whether its options allow ``partial_fit``; the cause of the AttributeError has the reason."""
+    """Return True if the options allow ``partial_fit``; otherwise raise an AttributeError with the reason."""
     try:
         svm.check_chunks()
     except (TypeError, ValueError) as error:
@@ -101,15 +102,15 @@ def can_stream(svm: BaseSVM) -> bool:
 
 
 class BaseSVM(CallbackSupportMixin, Reporting):
-    """Parameters in, fitted attributes out."""
+    """Base class of all estimators."""
 
     weighted_nodes_: bool
     support_: Any
 
     checks: ClassVar[Checks] = CHECKS
     keeper: ClassVar[type[CheckpointFile]] = Checkpoint
-    divides: ClassVar[bool] = False  # a cluster may solve it, the examples in parts
-    # What is said where one label alone is predicted, by the task of a model; of others nothing is.
+    divides: ClassVar[bool] = False  # whether a cluster can train it, with the examples in parts
+    # Warning text, by task, for a model that predicts one label everywhere; other tasks get no warning.
     lone: ClassVar[dict[str, str]] = {}
 
     C: float
@@ -121,7 +122,7 @@ class BaseSVM(CallbackSupportMixin, Reporting):
     n_jobs: Any
     random_state: Any
     verbose: int
-    # What not every estimator takes, and its value in those that do not.
+    # Defaults of parameters that only some estimators accept.
     hinge: str = "max"
     rescaling: str = "margin"
     prior: Any = None
@@ -129,49 +130,49 @@ class BaseSVM(CallbackSupportMixin, Reporting):
 
     model_: Any
     coef_: np.ndarray
-    fingerprint_: str  # of the examples that the planes of ``support_`` depend on
-    memory_: Any  # what ``partial_fit`` keeps of the chunks before; None after ``fit``
+    fingerprint_: str  # of the examples, if the planes of ``support_`` depend on them
+    memory_: Any  # state of ``partial_fit`` from earlier chunks; None after ``fit``
 
-    # What an estimator fills in
+    # Steps that an estimator implements
 
     def _read(self, given: Given, reset: bool = True) -> Given:
-        """The data as a model takes them, and a fresh one; ``reset``: these data are the first."""
+        """Convert the data for the model, and make a new model; ``reset``: these are the first data."""
         raise NotImplementedError
 
     def check_model(self) -> None:
-        """Refuse a model that was given and cannot be fitted."""
+        """Raise an error if the given model cannot be fitted."""
 
     def adopt(self, model: Any, w: np.ndarray) -> None:
-        """Become the fitted estimator of this model and these weights."""
+        """Set the fitted attributes that depend on the model and its weights."""
         raise NotImplementedError
 
     def weights(self) -> np.ndarray:
-        """w as the model packs it."""
+        """Return w in the layout of the model."""
         return self.coef_
 
     @staticmethod
     def params_of(model: Any) -> dict[str, Any]:
-        """The parameters that a fitted model stands for."""
+        """The constructor parameters that reproduce a fitted model."""
         return {}
 
     def example_weights(self, y: Any, sample_weight: Any) -> Any:
-        """v_i of the objective, from what the user gave for each example."""
+        """v_i of the objective, computed from the user's weights of examples."""
         return sample_weight
 
     def _polish(self, given: Given) -> float | None:
-        """The gap to go on to below tol, in units of the loss; None: no further than tol."""
+        """The gap below tol at which training may go on, in units of the loss; None: stop at tol."""
         return None
 
     def check_convex(self, given: Given) -> None:
-        """Refuse data that make no convex problem, as a path over C needs it."""
+        """Raise an error if the problem is not convex, as a path over C requires."""
 
-    # The way through fit
+    # The steps of fit
 
     @with_callbacks
     def _fit(self, given: Given) -> None:
-        """The one way from data to fitted attributes."""
+        """Run all steps from data to fitted attributes."""
         self.check_parameters()
-        if given.kept[0] is not None or given.kept[2]:  # a file, or one to go on from
+        if given.kept[0] is not None or given.kept[2]:  # a checkpoint file, or a request to resume
             given = replace(given, checkpoint=checkpoint_of(given, self.keeper))
         with watched(self, given) as given:
             given = self._read(given)
@@ -181,12 +182,12 @@ class BaseSVM(CallbackSupportMixin, Reporting):
             self._finish(given, result)
 
     def _attach(self, given: Given) -> None:
-        """Let callbacks score weights on the way."""
+        """Give callbacks a function that scores weights during training."""
         if given.callbacks:
             attach(given.callbacks, partial(self._at, given))
 
     def _at(self, given: Given, w: np.ndarray) -> Any:
-        """This estimator with the weights of a solution; its own stay."""
+        """A copy of this estimator with the weights of a solution; this estimator keeps its own."""
         svm = copy.copy(self)
         svm.adopt(given.model, w)
         return svm
@@ -198,9 +199,10 @@ class BaseSVM(CallbackSupportMixin, Reporting):
         self.weighted_nodes_ = given.node_weight is not None
 
     def check_parameters(self, solver: bool = True) -> None:
-        """Refuse parameters before any work on the data; ``solver``: also one that is not able.
+        """Validate parameters before touching the data.
 
-        What a class sets for itself, as CRF its hinge, is not a parameter.
+        With solver=True, also check that the solver supports the formulation. Attributes that a class sets
+        for itself, such as the hinge of CRF, are not parameters.
         """
         values = {own.name: getattr(self, own.name) for own in fields(self)}  # type: ignore[arg-type]
         check_parameters(values, self.checks)
@@ -210,23 +212,23 @@ class BaseSVM(CallbackSupportMixin, Reporting):
             self._chosen()
 
     def _jobs(self) -> int:
-        """How many threads there are to be."""
+        """The number of threads."""
         return count_jobs(self.n_jobs)
 
     def _seed(self) -> int:
-        """Of all that is drawn."""
+        """The seed of every random draw."""
         return seed_of(self.random_state)
 
     def _chosen(self, problem: Problem | None = None) -> Solver:
-        """The solver of the parameters, for this problem if it is known; refuses what it cannot solve."""
+        """Make the solver for this problem, if it is known; raise an error if it cannot solve it."""
         return make_solver(self.solver, self._formulation(), problem, self._asks_for())
 
     def _workers(self, model: Any) -> AbstractContextManager[Workers | None]:
-        """Workers for a model written in Python, closed at the end if they were opened here."""
+        """Workers for a model written in Python; they are closed at the end if they were opened here."""
         return nullcontext() if isinstance(model, Model) else opened(self.n_jobs)
 
     def _solve(self, given: Given, executor: Workers | None) -> Result:
-        """Pose the problem and train, from the last fit where a warm start is asked for."""
+        """Pose the problem and train; a warm start begins at the last multipliers."""
         pose = self._pose_parts if given.in_parts else self._pose
         problem, fingerprint = pose(given, executor)
         warm = self._warm()
@@ -246,7 +248,7 @@ class BaseSVM(CallbackSupportMixin, Reporting):
         return result
 
     def _pose(self, given: Given, executor: Workers | None) -> tuple[Problem, str]:
-        """The model on the data as a problem, and the fingerprint of its examples."""
+        """Bind the model to the data; return the problem and the fingerprint of its examples."""
         given.model.initialize(given.X, given.Y)
         weights = self.example_weights(given.Y, given.sample_weight)
         examples = self._bind(given, executor)
@@ -254,7 +256,7 @@ class BaseSVM(CallbackSupportMixin, Reporting):
         return problem, problem.examples.fingerprint
 
     def _pose_parts(self, given: Given, executor: Workers | None) -> tuple[Problem, str]:
-        """The same for data that are read a part at a time."""
+        """Pose the problem for data that are read a part at a time; return it with an empty fingerprint."""
         X, Y, weights = given.X, given.Y, given.sample_weight
         settings = self._settings(given, self._chosen())
         weights = weights if Y is None else self.example_weights(Y, weights)
@@ -267,18 +269,18 @@ class BaseSVM(CallbackSupportMixin, Reporting):
         return problem, ""
 
     def _bind(self, given: Given, executor: Workers | None = None) -> Examples:
-        """The model on data, which all threads read; without Y for prediction only."""
+        """Bind the model to data that all threads read; without Y, for prediction only."""
         X, jobs = self._converted(given), self._jobs()
         with readers(jobs) if jobs > 1 else nullcontext():
             return bind_model(given.model, X, given.Y, given.node_weight, executor)
 
     def _converted(self, given: Given) -> Any:
-        """X with attributes read by several threads; one thread reads them as the model is bound."""
+        """Convert attributes in X with several threads. A single thread leaves this to ``_bind``."""
         jobs = self._jobs()
         return given.X if jobs == 1 else converted(given.model, given.X, jobs)
 
     def _warm(self) -> Support | None:
-        """The multipliers of the last fit, where a warm start is asked for."""
+        """The multipliers of the last fit if a warm start is requested."""
         return getattr(self, "support_", None) if self.warm_start else None
 
     def _train(
@@ -290,17 +292,20 @@ class BaseSVM(CallbackSupportMixin, Reporting):
         budget: dict[str, Any] | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> Result:
-        """Train on a problem from some multipliers; warn if not converged. ``budget``: what is left of it."""
+        """Train on a problem, from the multipliers ``warm`` if given; warn if training has not converged.
+
+        ``budget`` overrides options by the rest of a budget.
+        """
         solver = self._chosen(problem)
         options = self._options(callbacks) | (budget or {})
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            # What overflows is not a point of a finite objective, which training reports.
+            # A w that overflows has no finite objective; training reports it.
             result = train(problem, solver, warm=warm, polish=polish, keeper=checkpoint, **options)
         if self.solver == "auto":
             logger.info("solver='auto' took %r", solver)
         if result.dropped_warm:
             logger.info("the warm start was worse than w = 0: training began again without it")
-        # Without an exact pass nothing can be proven: the running estimate is what was asked for.
+        # If the solver skips the exact pass, the user asked for the running estimate: do not warn.
         asked = not solver.verify and result.certificate.gap <= result.certificate.tol
         stopped = any(isinstance(callback, EarlyStopping) for callback in callbacks)
         asked = asked or (stopped and result.status is Status.STOPPED)
@@ -309,7 +314,7 @@ class BaseSVM(CallbackSupportMixin, Reporting):
         return result
 
     def _options(self, callbacks: Sequence[Callback] = ()) -> dict[str, Any]:
-        """What the training loop takes from the parameters."""
+        """The options of the training loop, from the parameters."""
         reports: list[Callback] = [ProgressLine()] if self.verbose == 1 else []
         reports += [LogProgress()] if self.verbose >= 2 else []
         return {
@@ -330,7 +335,7 @@ class BaseSVM(CallbackSupportMixin, Reporting):
         self.forget_confidence()
 
     def forget_confidence(self) -> None:
-        """A temperature and sets are those of one fit."""
+        """Delete the temperature and the conformal threshold, which belong to one fit."""
         for name in ("temperature_", "conformal_"):
             self.__dict__.pop(name, None)
 
@@ -338,7 +343,7 @@ class BaseSVM(CallbackSupportMixin, Reporting):
 
     def _partial_fit(self, given: Given) -> None:
         """Train on one more chunk."""
-        self.check_parameters(solver=self.hinge == "max")  # sums have a solver of their own
+        self.check_parameters(solver=self.hinge == "max")  # sums have their own solver
         if given.Y is None:
             raise ValueError("partial_fit: Y must be given, the true output of every example")
         past = getattr(self, "memory_", None)
@@ -363,48 +368,48 @@ class BaseSVM(CallbackSupportMixin, Reporting):
     def _optimise(
         self, past: Any, model: Any, chunk: tuple[Any, Any, np.ndarray], settings: Settings
     ) -> tuple[Any, Result, Examples]:
-        """Train on a chunk together with what is kept of those before it."""
+        """Train on a chunk together with the examples kept from earlier chunks."""
         return optimise_chunk(past, float(self.C), model, chunk, settings)
 
     def check_chunks(self) -> None:
-        """Refuse options with which there is no ``partial_fit``, and name them."""
+        """Raise an error that names the option if an option rules out ``partial_fit``."""
         self._streaming()
         if self._free:
             raise ValueError(NO_FREE_WEIGHTS)
 
     def _cut(self, given: Given) -> Given:
-        """A chunk as single examples."""
+        """Split a chunk into single examples."""
         return given
 
     def _streaming(self) -> Streaming:
-        """The solver of chunks: that of the parameters, or one in place of the default."""
+        """The solver of chunks: the parameter, or a streaming solver in place of the default."""
         return streaming_of("auto" if self.solver == type(self).solver else self.solver)
 
     def _settings(self, given: Given, solver: Any) -> Settings:
-        """How a stream is optimised."""
+        """The settings of a stream."""
         if self._free:
             raise ValueError(NO_FREE_WEIGHTS)
         options, formulation = self._options(given.callbacks), self._formulation()
         asked = (self._prior(), self.nonnegative) if self._asks_for() else None
         return Settings(solver, formulation, self._jobs(), options, asked)
 
-    # The problem, which ``certify`` and ``objective`` pose again
+    # The problem; ``certify`` and ``objective`` pose it again
 
     def read_again(self, X: Any, Y: Any) -> tuple[Any, Any]:
-        """Return X and Y in the form that ``fit`` makes of them, for the fitted model."""
+        """Return X and Y in the form that ``fit`` gives them, for the fitted model."""
         if Y is None:
             raise ValueError("Y must be given, with all examples at once: chunks are for fit")
         given = self._read(Given(X, Y), reset=False)
         return given.X, given.Y
 
     def examples_at(self, X: Any, Y: Any, node_weight: Any, w: np.ndarray | None) -> Examples:
-        """The fitted model on data; w matters where outputs have hidden parts."""
+        """Bind the fitted model to data; w matters if outputs have hidden parts."""
         return self._bind(Given(X, Y, node_weight=node_weight, model=self.model_))
 
     def problem_of(
         self, examples: Examples, sample_weight: Any, n_jobs: int = 1, C: Any = None
     ) -> Problem:
-        """What this estimator minimises on these examples; with its own C unless another is given."""
+        """The problem of this estimator on these examples; with its own C unless another is given."""
         C = self.C if C is None else C
         regularizer = self._regularizer(examples)
         return Problem(examples, C, sample_weight, self._formulation(), n_jobs, regularizer)
@@ -412,19 +417,19 @@ class BaseSVM(CallbackSupportMixin, Reporting):
     def _formulation(self) -> Formulation:
         return Formulation(self.hinge, self.rescaling)
 
-    _free: bool = False  # whether there is an intercept without a regulariser
+    _free: bool = False  # whether the intercept is not regularised
 
     def _prior(self) -> Any:
         """(mean, scale) of the weights, or None."""
         return self.prior
 
     def _asks_for(self) -> tuple[str, ...]:
-        """Names of the parameters of the regulariser that are given."""
+        """Names of the regulariser's parameters that are given."""
         given = ((PRIOR, self._prior()), (NONNEGATIVE, self.nonnegative))
         return tuple(name for name, value in given if value is not None)
 
     def _regularizer(self, examples: Examples) -> Any:
-        """That of the parameters, for these examples; None: 1/2 |w|^2."""
+        """The regulariser for these examples, from the parameters; None: 1/2 |w|^2."""
         if not self._asks_for():
             return None
         return make_regularizer(self._prior(), self.nonnegative, examples)

@@ -1,4 +1,4 @@
-"""How sure a fitted estimator is: scores, margins, marginals, their calibration, and sets of labels."""
+"""The confidence of a fitted estimator: scores, margins, calibrated marginals, and prediction sets."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from maxmargin.data.table import Table
 from maxmargin.estimators.base import BaseSVM
 from maxmargin.models.beliefs import Beliefs
 
-MOST_OUTPUTS = 10_000  # outputs of a set
+MOST_OUTPUTS = 10_000  # largest k of ``conformal``: so many outputs are listed per example
 
 
 def is_calibrated(svm: Any) -> bool:
-    """Whether there is a temperature; scikit-learn then sees ``predict_proba``."""
+    """Return True if there is a temperature; the AttributeError without one hides ``predict_proba``."""
     if not hasattr(svm, "temperature_"):
         raise AttributeError(
             "predict_proba needs a temperature: call calibrate(X, Y) on held-out data first"
@@ -32,19 +32,19 @@ def is_calibrated(svm: Any) -> bool:
 
 
 class ConfidentSVM(BaseSVM):
-    """Confidence on top of the beliefs of a model's nodes."""
+    """Confidence computed from the beliefs at a model's nodes."""
 
-    temperature_: float  # of ``calibrate``
+    temperature_: float  # set by ``calibrate``
     conformal_: Conformal
 
     def _node_beliefs(self, X: Any, Y: Any = None) -> tuple[Callable[[float], Beliefs], Any]:
-        """Beliefs at a temperature as a function, and the codes of the true labels where Y is given."""
+        """The beliefs as a function of the temperature, and the codes of the true labels if Y is given."""
         raise NotImplementedError
 
-    _flat: bool = True  # an output is one label
+    _flat: bool = True  # whether an output is one label
 
     def _by_examples(self, rows: list[Any]) -> Any:
-        """What there is of each example: an array where an example has one node."""
+        """Return a list with one entry per example, or one array if each example has one node."""
         return np.concatenate(rows) if self._flat else rows
 
     def _temperature(self, given: Any) -> float:
@@ -54,32 +54,34 @@ class ConfidentSVM(BaseSVM):
         return getattr(self, "temperature_", 1.0)
 
     def predict_marginals(self, X: Any, temperature: float | None = None) -> Any:
-        """Probabilities of the labels of each node, where p(y | x) is as exp(score(y) / temperature).
+        """Return label probabilities of each node, with p(y | x) proportional to exp(score / temperature).
 
-        A list with an array (nodes, labels) for each example, labels in the order of ``classes_``; (n, K)
-        where an output is one label. A chain with ``transitions`` has those over legal outputs.
+        The result is a list with an array (nodes, labels) for each example, labels in the order of
+        ``classes_``. It is an array (n, K) if an output is one label. For a chain with ``transitions`` only
+        legal outputs count.
 
         Parameters
         ----------
         temperature : float or None
-            None: that of ``calibrate``; 1 if there is none.
+            None takes the temperature of ``calibrate``, or 1 if there is none.
         """
         beliefs = self._node_beliefs(X)[0](self._temperature(temperature))
         return self._by_examples(beliefs.split(np.exp(beliefs.log_marginals())))
 
     @available_if(is_calibrated)
     def predict_proba(self, X: Any) -> Any:
-        """``predict_marginals`` at the temperature of ``calibrate``; of ``MultiLabel`` p(on), (n, L)."""
+        """``predict_marginals`` at the temperature of ``calibrate``; for ``MultiLabel`` p(on), (n, L)."""
         return self._probabilities(self.predict_marginals(X))
 
     def _probabilities(self, marginals: Any) -> Any:
         return marginals
 
     def calibrate(self, X: Any, Y: Any) -> Any:
-        """Set ``temperature_``: probabilities are to be the nearest to the labels of held-out examples.
+        """Set ``temperature_`` so that probabilities fit the labels of held-out examples best.
 
-        Examples of the training set would make it too sure, and so do those that resemble it more than new
-        ones will: hold out whole documents, not sentences of them. Returns the estimator itself.
+        The fit minimises the squared error. Training examples would make the estimator overconfident, and so
+        would examples that resemble them more than new data will: hold out whole documents, not sentences of
+        them. Returns the estimator itself.
         """
         at, codes = self._node_beliefs(X, Y)
         if len(codes) == 0:
@@ -93,10 +95,10 @@ class ConfidentSVM(BaseSVM):
         return self
 
     def reliability(self, X: Any, Y: Any, bins: int = 10) -> Table:
-        """How often the best label of a node is right, beside its probability, at the current temperature.
+        """Compare the probability of a node's best label with the share of correct labels.
 
-        Rows are bins of the probability. Of a calibrated estimator the two agree on examples that it has
-        not seen; their distance, averaged over nodes, is the expected calibration error.
+        Uses the current temperature. Rows are bins of the probability. For a calibrated estimator the two
+        agree on unseen examples. Their distance, averaged over nodes, is the expected calibration error.
         """
         whole().check("bins", bins)
         at, codes = self._node_beliefs(X, Y)
@@ -104,14 +106,14 @@ class ConfidentSVM(BaseSVM):
         return reliability_table(*beliefs.best_of_each(codes), bins)
 
     def conformal(self, X: Any, Y: Any, alpha: float = 0.1, k: int | None = None) -> Any:
-        """Make ``predict_set`` hold the truth with probability 1 - alpha or more; returns the estimator.
+        """Make ``predict_set`` contain the truth with probability 1 - alpha or more; return the estimator.
 
         Parameters
         ----------
         X, Y : examples that were used neither for training nor for ``calibrate``
         alpha : float in (0, 1)
         k : int or None
-            None: sets of labels of a node, drawn from a new example. Else sets of whole outputs, among
+            None: sets of labels for a node drawn from a new example. Otherwise sets of whole outputs, among
             the k best.
         """
         if not is_number(alpha) or not 0 < alpha < 1:
@@ -136,9 +138,9 @@ class ConfidentSVM(BaseSVM):
         return self
 
     def predict_set(self, X: Any) -> list[Any]:
-        """For each example the labels of each node that ``conformal`` keeps, or a list of outputs.
+        """Return for each example the labels that ``conformal`` keeps at each node, or a list of outputs.
 
-        Where an output is one label, the labels of each example. A set may be empty, where no label is as
+        If an output is one label, each example has one list of labels. A set may be empty if no label is as
         likely as the true ones usually are.
         """
         if not hasattr(self, "conformal_"):
@@ -157,7 +159,7 @@ class ConfidentSVM(BaseSVM):
         raise ValueError("conformal: an output is one label here; k must be None")
 
     def _true_outputs(self, X: Any, Y: Any, k: int) -> np.ndarray:
-        """The probability of each true output, -infinity if it is not among the k best."""
+        """The probability of each true output, or -infinity if it is not among the k best."""
         X, Y = examples_of(X, Y)
         return np.array(
             [

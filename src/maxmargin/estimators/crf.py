@@ -1,10 +1,10 @@
-"""CRF: conditional random fields, any model whose outputs can be summed over, in the style of scikit-learn.
+"""CRF: conditional random fields, in the style of scikit-learn, for any model that can sum over its outputs.
 
 p(y | x) = exp(<w, Psi(x, y)>) / Z(x)
 P(w) = 1/2 |w|^2 - C sum_i v_i log p(y_i | x_i)
 
-Where labels of y_i are unknown p(y_i | x_i) is that of what is known, the sum over all completions, and P is
-not convex: it is lowered by the rounds of ``maxmargin.cccp``.
+If labels of y_i are unknown, p(y_i | x_i) is the probability of the known labels, a sum over all
+completions. P is then not convex; the rounds of ``maxmargin.cccp`` lower it.
 """
 
 from __future__ import annotations
@@ -49,28 +49,30 @@ from maxmargin.solvers.exponentiated import TRUE_POTENTIAL
 class CRF(Structured):
     """Conditional random field.
 
-    Minimises P(w) = 1/2 |w|^2 + C sum_i v_i xi_i(w), with xi_i(w) = - log p(y_i | x_i) and p(y | x) as
-    exp(<w, Psi(x, y)>), until the gap between P(w) and a dual bound D(a) is small enough.
+    Minimises P(w) = 1/2 |w|^2 + C sum_i v_i xi_i(w), with xi_i(w) = - log p(y_i | x_i) and p(y | x)
+    proportional to exp(<w, Psi(x, y)>). Training ends when the gap between P(w) and a dual bound D(a) is
+    small enough.
 
     Parameters
     ----------
     model : models.Chain, Multiclass, Binary or Grammar, FactorGraph or MultiLabel whose graphs are forests
         Without a kernel. None in Y is an unknown label, as for ``LatentSVM``; not for Grammar.
     C : float
-        Weight of the risk. C is 1 / (lambda n) of a mean with lambda/2 |w|^2, and 1 / (2 c2) of CRFsuite's
-        c2.
+        Weight of the risk. A mean loss plus lambda/2 |w|^2 has C = 1 / (lambda n); CRFsuite's c2 has
+        C = 1 / (2 c2).
     formulation : "log", as above, or "softmax-margin"
-        The latter has the task loss in the exponent, xi_i(w) = log sum_y exp(Delta(y_i, y) + <w, psi_i(y)>).
+        "softmax-margin" puts the task loss into the exponent, xi_i(w) = log sum_y exp(Delta(y_i, y) + <w,
+        psi_i(y)>).
     solver : str or solvers.Solver
-        "auto": "exponentiated", a block dual ascent, for chains and classes unless C or memory is too large,
-        else "lbfgs"; or an instance with options.
+        A name or an instance with options. "auto" takes "exponentiated", a block dual ascent, for chains and
+        classes, and "lbfgs" for other models or if C or memory is too large.
     tol : float or "auto"
-        Wanted gap. A number is in nats per example (weighted: per unit of C sum_i v_i); "auto" is a hundredth
-        of the primal, and where C is small a tenth of what can be learnt.
+        Wanted gap. A number is in nats per example (weighted: per unit of C sum_i v_i). "auto" is a
+        hundredth of the primal; for small C it is a tenth of what can be learnt.
     max_passes, max_seconds : float
         Budgets; a pass is n sums over all outputs.
     max_rounds, round_tol : int; float or None
-        Of the rounds where labels are unknown, as in ``LatentSVM``.
+        Limits of the rounds for unknown labels, as in ``LatentSVM``.
     prior : (mean, scale) or None
         As in ``StructuralSVM``; its scales must be finite.
     warm_start : bool
@@ -85,9 +87,10 @@ class CRF(Structured):
     ----------
     coef_, certificate_, history_, model_, classes_, solver_ : as in ``StructuralSVM``
     support_ : the distributions of the dual bound, for ``certify`` and ``warm_start``
-    objective_path_ : array, the objective after every round where labels are unknown, else None; it never
-        rises. ``certificate_`` is then that of the last convex problem, whose completions have their
-        probabilities at ``completed_at_``; counters, seconds and ``history_`` are those of all rounds
+    objective_path_ : array, the objective after every round if labels are unknown, else None.
+        It never rises. With unknown labels, ``certificate_`` bounds the last convex problem, whose
+        completions have their probabilities at ``completed_at_``. Counters, seconds and ``history_`` cover
+        all rounds.
     """
 
     checks: ClassVar[Checks] = CHECKS | {
@@ -125,7 +128,7 @@ class CRF(Structured):
     ) -> CRF:
         """Train; parameters as in ``StructuralSVM.fit``.
 
-        ``node_weight`` is a factor on the loss of each position: for formulation="softmax-margin" alone.
+        ``node_weight`` is a factor on the loss of each position, for formulation="softmax-margin" only.
         """
         if node_weight is not None and not self._formulation().augmented:
             raise ValueError(
@@ -137,7 +140,7 @@ class CRF(Structured):
         return self
 
     def check_model(self) -> None:
-        """Refuse a model written in Python too: nobody sums over its outputs."""
+        """Also raise an error for a model written in Python: it cannot sum over its outputs."""
         super().check_model()
         if not isinstance(self.model, Model):
             kind = type(self.model).__name__
@@ -145,7 +148,7 @@ class CRF(Structured):
 
     @property
     def hinge(self) -> str:  # type: ignore[override]
-        """What takes the place of a hinge."""
+        """The formulation, which takes the place of a hinge."""
         return self.formulation
 
     # Unknown labels
@@ -168,7 +171,7 @@ class CRF(Structured):
         super().adopt(model.inner_ if model.hidden else model, w)
 
     def example_weights(self, y: Any, sample_weight: Any) -> Any:
-        """v_i of the objective; an example of which nothing is known has none."""
+        """v_i of the objective; an example without known labels has weight 0."""
         return known_weights(y, sample_weight) if lacks_labels(y) else sample_weight
 
     def _bind(self, given: Given, executor: Workers | None = None) -> Examples:
@@ -180,7 +183,7 @@ class CRF(Structured):
         return partial.summed(given.X, given.Y, given.node_weight)
 
     def examples_at(self, X: Any, Y: Any, node_weight: Any, w: np.ndarray | None) -> Examples:
-        """With the tangents at w; without w, with those of the last convex problem."""
+        """Bind the model to data, with the tangents at w or, without w, at ``completed_at_``."""
         examples = super().examples_at(X, Y, node_weight, w)
         at = self.completed_at_ if w is None else w
         if examples.soft_truth is not None and at is not None:
@@ -193,13 +196,13 @@ class CRF(Structured):
         return super()._agreement(i, y, y_hat)
 
     def _judge(self, Y: Any) -> Any:
-        """That of what is known."""
+        """The model that compares outputs, at known labels only if some are unknown."""
         return Partial.over_fitted(self.model_) if lacks_labels(Y) else self.model_
 
     def _solve(self, given: Given, executor: Workers | None) -> Result:
         self.completed_at_: np.ndarray | None = None
         self.objective_path_: np.ndarray | None = None
-        # Where an output is one label, what is unknown adds nothing.
+        # If an output is one label, an example with an unknown label has weight 0 and the problem is convex.
         if not given.model.hidden or given.model.model.flat:
             return super()._solve(given, executor)
         rounds = rounds_of(self)
@@ -209,7 +212,7 @@ class CRF(Structured):
         return result
 
     def _alternate(self, given: Given, rounds: Rounds) -> Result:
-        """Rounds: the distributions of the completions at w, and the convex problem that they make."""
+        """Alternate between the distributions of completions at w and the convex problem that they define."""
         given.model.initialize(given.X, given.Y)
         examples = self._bind(given).under(self._formulation())
         weights = self.example_weights(given.Y, given.sample_weight)
@@ -237,7 +240,7 @@ class CRF(Structured):
         return result
 
     def _first(self, problem: Problem) -> Support | None:
-        """Distributions to begin with: about those of the completions, or those at the same weights."""
+        """Distributions to start with: near the distributions of the completions, or at the same weights."""
         truth, solver = problem.examples.soft_truth, self._chosen(problem)
         if truth is None or DISTRIBUTIONS not in solver.continues_from:
             return None
@@ -246,11 +249,11 @@ class CRF(Structured):
         return Support(np.arange(problem.n_blocks), problem.mass, outputs, kind=DISTRIBUTIONS)
 
     def predict_proba(self, X: Any) -> Any:
-        """Probabilities of the labels: ``predict_marginals``; of ``MultiLabel`` p(on), (n, L)."""
+        """Return label probabilities, ``predict_marginals``; for ``MultiLabel`` p(on), (n, L)."""
         return self._probabilities(self.predict_marginals(X))
 
     def log_likelihood(self, X: Any, Y: Any) -> np.ndarray:
-        """log p(y | x) of every example; where labels are unknown, of what is known."""
+        """Return log p(y | x) of every example, or of its known labels if some are unknown."""
         examples: Any = self._bound(X, Y).under(Formulation("log"))
         w = np.ascontiguousarray(self.coef_)
         logs = -examples.log_sums(w, self._jobs())
@@ -259,7 +262,7 @@ class CRF(Structured):
         return logs + examples.soft_truth.log_sums(w, self._jobs())
 
     def sample(self, X: Any, n: int = 1, random_state: Any = None) -> list[list[Any]]:
-        """n outputs of every example, drawn from p(y | x), a list for each."""
+        """Draw n outputs of every example from p(y | x); return a list for each example."""
         whole().check("n", n)
         examples: Any = self._bound(X)
         seed = seed_of(random_state)
@@ -267,13 +270,14 @@ class CRF(Structured):
         return [list(own) for own in zip(*draws, strict=True)]
 
     def predict_minimum_risk(self, X: Any) -> Any:
-        """For each node the label of the least expected cost, by its marginals; not for ``Grammar``.
+        """Return for each node the label of least expected cost under its marginals; not for ``Grammar``.
 
-        For losses that count mistakes it is the most likely label of each node, where ``predict`` has the
-        most likely output as a whole. Neighbouring labels may be such that ``transitions`` forbids them.
+        For losses that count mistakes this is the most likely label of each node, whereas ``predict``
+        returns the most likely output as a whole. Neighbouring labels may be a pair that ``transitions``
+        forbids.
         """
         examples: Any = self._bound(X)
-        # A list where nodes are of several kinds.
+        # A list if nodes are of several kinds.
         costs = getattr(self.model_, "costs_", getattr(self.model_, "cost_", None))
         if costs is None:
             raise ValueError(
@@ -292,9 +296,10 @@ class CRF(Structured):
 class MulticlassLogistic(FlatClassifier):
     """Logistic regression.
 
-    Minimises 1/2 |W|^2 - C sum_i v_i log p(y_i | x_i), with p(y | x) as exp(<w_y, x>); for two classes
-    there is one vector w, and p(second | x) = 1 / (1 + exp(-<w, x>)). C is that of scikit-learn's
-    LogisticRegression. The intercept is the weight of a constant feature 1, regularised like the rest.
+    Minimises 1/2 |W|^2 - C sum_i v_i log p(y_i | x_i), with p(y | x) proportional to exp(<w_y, x>). For two
+    classes there is one vector w, and p(second | x) = 1 / (1 + exp(-<w, x>)). C has the same scale as in
+    scikit-learn's LogisticRegression. The intercept is the weight of a constant feature 1, regularised like
+    the rest.
 
     Parameters
     ----------
@@ -302,12 +307,12 @@ class MulticlassLogistic(FlatClassifier):
     fit_intercept : bool
     class_weight : dict, "balanced" or None
     solver, tol, max_passes, max_seconds, warm_start, n_jobs, random_state, verbose
-        As in ``CRF``. A problem of at most 10,000 examples x features x classes is solved to rounding,
+        As in ``CRF``. A problem of at most 10,000 examples x features x classes is solved to rounding error,
         whatever tol, if that takes at most 300 passes more.
 
     Attributes
     ----------
-    coef_ : array of shape (K, d), (1, d) for two classes;  intercept_ : as many
+    coef_ : array of shape (K, d), (1, d) for two classes;  intercept_ : of shape (K,), (1,) for two classes
     classes_ : array of shape (K,)
     certificate_, history_, solver_, support_ : as in ``CRF``
     """
@@ -331,10 +336,10 @@ class MulticlassLogistic(FlatClassifier):
         return Binary(bias=self._bias) if two else Multiclass(bias=self._bias)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """p(y | x), (n, K), in the order of ``classes_``."""
+        """Return p(y | x), (n, K), in the order of ``classes_``."""
         return self.predict_marginals(X)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """log p(y | x)."""
+        """Return log p(y | x), (n, K)."""
         beliefs = self._node_beliefs(X)[0](self._temperature(None))
         return self._by_examples(beliefs.split(beliefs.log_marginals()))

@@ -1,4 +1,4 @@
-"""The flat front ends: classifiers in the style of scikit-learn."""
+"""Front ends for flat outputs: classifiers in the style of scikit-learn."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from maxmargin.parts.fit import streams
 from maxmargin.parts.problem import check_streams
 from maxmargin.problem import make_regularizer
 
-SMALL = 10_000  # examples x features, and x classes where there are some
-POLISHED = 1e-13  # gap, in units of the loss
+SMALL = 10_000  # largest examples x features (x classes) of a small problem
+POLISHED = 1e-13  # gap to which a small problem is solved, in units of the loss; less is below rounding error
 Trained = TypeVar("Trained", bound="RowSVM")
 
 
 def are_labels(y: np.ndarray) -> bool:
-    """Whether labels are of a discrete type, one for each example: scikit-learn's checks find it slowly."""
+    """Whether y is a vector of a discrete type; a fast path, since scikit-learn's checks are slow."""
     return y.ndim == 1 and y.dtype.kind in "biuU"
 
 
 class RowSVM(BaseSVM):
-    """Base of all that take rows of features: dense or CSR, with or without an intercept."""
+    """Base class of estimators on rows of features, dense or CSR, with or without an intercept."""
 
     model_: Any
     n_features_in_: int
@@ -60,42 +60,42 @@ class RowSVM(BaseSVM):
 
     @property
     def _bias(self) -> float | None:
-        """The constant feature whose weight is the intercept."""
+        """The constant feature whose weight is the intercept; None without one."""
         return 1.0 if self.fit_intercept else None
 
     @property
     def _free(self) -> bool:  # type: ignore[override]
-        """Whether there is an intercept without a regulariser."""
+        """Whether the intercept is not regularised."""
         return bool(self.fit_intercept and not self.penalized_intercept)
 
     def _prior(self) -> Any:
-        """What is asked of a solver: an intercept without a regulariser is a prior."""
+        """The prior that the solver must support; an unregularised intercept is a prior of infinite scale."""
         return (0.0, np.inf) if self._free else self.prior
 
     def _regularizer(self, examples: Examples) -> Any:
-        """That of the parameters; an intercept is the last weight of its row."""
+        """The regulariser from the parameters; the intercept is the last weight of each row."""
         if not self._free:
             return super()._regularizer(examples)
         last = np.arange(1, examples.dimension + 1) % (self.n_features_in_ + 1) == 0
         return make_regularizer((0.0, np.where(last, np.inf, 1.0)), None, examples)
 
     def _polish(self, given: Given) -> float | None:
-        """A small problem is solved to rounding, which costs milliseconds.
+        """The gap to which a small problem is solved: rounding error, which costs milliseconds.
 
-        Its solution then does not depend on the order of the examples or on the seed.
+        The solution then does not depend on the order of the examples or on the seed.
         """
         if given.in_parts:
             return None
         size, unit = given.X.shape[0] * given.X.shape[1], 1.0
         if LABELS in given.model.powers:
             size *= len(given.model.classes_)
-        else:  # losses are in units of the numbers to be met
-            with np.errstate(over="ignore"):  # to infinity: then training ends at tol
+        else:  # losses are in units of the targets
+            with np.errstate(over="ignore"):  # if it is infinite, training ends at tol
                 unit = max(1.0, float(np.abs(given.Y).mean()))
         return POLISHED * unit if size <= SMALL else None
 
     def weights(self) -> np.ndarray:
-        """w as the model packs it: the weights of each row, and the intercept as one more."""
+        """Return w in the layout of the model: the weights of each row, followed by its intercept."""
         bias = getattr(self.model_, "bias", None)
         if bias is None:
             return np.ravel(self.coef_)
@@ -104,7 +104,7 @@ class RowSVM(BaseSVM):
 
     @property
     def w_(self) -> np.ndarray:
-        """The same, as the functions of a fitted estimator take it: ``mm.objective(svm, svm.w_, X, y)``."""
+        """The weights as functions of a fitted estimator take them: ``mm.objective(svm, svm.w_, X, y)``."""
         return self.weights()
 
     def fit(
@@ -120,7 +120,7 @@ class RowSVM(BaseSVM):
         """Train on X (n, d), dense or CSR, and y (n,), labels or numbers.
 
         Checkpoints are as in ``StructuralSVM.fit``. For solver="streaming" X may be an iterable
-        of chunks (X, y) or (X, y, sample_weight); the labels of the first are then all that there are.
+        of chunks (X, y) or (X, y, sample_weight). The first chunk must then contain all labels.
         """
         kept = (checkpoint, checkpoint_every, resume)
         self._fit(Given(X, y, sample_weight, callbacks=callbacks, kept=kept))
@@ -135,7 +135,7 @@ class RowSVM(BaseSVM):
         return given.Y is None and streams(self.solver, None, given.X, None, None)
 
     def _rows(self, X: Any) -> Any:
-        """Rows to predict from; mapped ones stay where they are."""
+        """Rows to predict from; mapped rows stay on disk."""
         check_is_fitted(self, "coef_")
         if are_attributes(X, sequences=False):
             X = self.model_.convert(X, self._jobs())
@@ -147,7 +147,7 @@ class RowSVM(BaseSVM):
 
 
 class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
-    """What classifiers share, whatever they minimise: training, weights of examples, scores."""
+    """Base class of the classifiers: training, weights of examples, scores."""
 
     lone: ClassVar[dict[str, str]] = {
         "multiclass": "all of X is predicted to be {} (other classes may need more weight)"
@@ -160,7 +160,7 @@ class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
             raise ValueError(f"{who}: class_weight needs all examples; give sample_weight")
 
     def _read(self, given: Given, reset: bool = True) -> Given:
-        """X and y as scikit-learn wants them; mapped rows stay where they are."""
+        """Check X and y as scikit-learn does; mapped rows stay on disk."""
         X, y = given.X, given.Y
         if self._in_chunks(given):
             self._check_class_weight("chunks")
@@ -168,7 +168,7 @@ class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
         if are_attributes(X, sequences=False):
             X = (Multiclass() if reset else self.model_).convert(X, self._jobs())
         if isinstance(y, list | tuple) and len(y) and isinstance(y[0], str | bytes):
-            with placed(y, name="y"):  # before they are an array
+            with placed(y, name="y"):  # check strings before NumPy converts them
                 check_fit_for_labels(dict.fromkeys(y), "y")
         if not isinstance(X, MappedRows):
             X, y = check_rows(self, X, y=y, reset=reset)
@@ -183,11 +183,11 @@ class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
         return replace(given, X=X, Y=y, in_parts=in_parts, model=model)
 
     def _make_model(self, labels: np.ndarray | None) -> FlatModel:
-        """A model with the parameters of this classifier; refuses labels that it cannot take."""
+        """Make a model with the parameters of this classifier; raise an error for labels it cannot take."""
         raise NotImplementedError
 
     def example_weights(self, y: Any, sample_weight: Any) -> np.ndarray | None:
-        """v_i: the product of sample_weight and class_weight."""
+        """v_i, the product of sample_weight and class_weight."""
         weights = None if sample_weight is None else check_weights(sample_weight, len(y))
         if self.class_weight is None:
             return weights
@@ -206,7 +206,7 @@ class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
         self.classes_: np.ndarray = model.classes_
         parts = model.unpack(w)
         self.coef_: np.ndarray = np.ascontiguousarray(np.atleast_2d(parts["weights"]))
-        rows = len(self.coef_)  # one for two classes that share their weights
+        rows = len(self.coef_)  # one row if two classes share their weights
         self.intercept_: np.ndarray = np.array(parts.get("bias", np.zeros(rows))).reshape(rows)
 
     def _scores(self, X: Any) -> np.ndarray:
@@ -214,12 +214,12 @@ class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
         return self._rows(X) @ self.coef_.T + self.intercept_
 
     def _label_scores(self, X: Any) -> np.ndarray:
-        """A score for each label, (n, K)."""
+        """The score of each label, (n, K)."""
         scores = self._scores(X)
         return scores if scores.shape[1] > 1 else scores * [-0.5, 0.5]
 
     def predict_margins(self, X: Any) -> np.ndarray:
-        """The best score of each example less the second, (n,)."""
+        """Return the best score minus the second best score of each example, (n,)."""
         return margins_of(self._label_scores(X))
 
     def _node_beliefs(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
@@ -232,18 +232,18 @@ class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
         return (lambda c: even_beliefs(scores, self.classes_, nodes, c)), codes
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of right labels."""
+        """Share of correct labels."""
         return score_of(super().score, X, y, sample_weight)
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Scores (n, K); (n,) for two classes: that of the second less that of the first."""
+        """Return scores (n, K); for two classes (n,), the score of the second minus that of the first."""
         scores = self._scores(X)
         if scores.shape[1] == 1:
             return scores[:, 0]
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> np.ndarray:
-        """The best label of every example."""
+        """Return the best label of every example."""
         scores = self.decision_function(X)
         winners = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[winners]
@@ -251,7 +251,7 @@ class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
 
 @dataclass(eq=False, repr=False)
 class FlatSVC(FlatClassifier):
-    """Base of the support vector classifiers."""
+    """Base class of the support vector classifiers."""
 
     divides: ClassVar[bool] = True
 
@@ -291,8 +291,8 @@ class FlatSVC(FlatClassifier):
 class MulticlassSVC(FlatSVC):
     """Multiclass support vector classifier in the form of Crammer and Singer, or of Weston and Watkins.
 
-    Minimises 1/2 |W|^2 + C sum_i v_i max_y [cost(y_i, y) + <w_y - w_{y_i}, x_i>], the intercept being
-    the weight of a constant feature 1, regularised like the rest by default.
+    Minimises 1/2 |W|^2 + C sum_i v_i max_y [cost(y_i, y) + <w_y - w_{y_i}, x_i>]. The intercept is the
+    weight of a constant feature 1, regularised like the rest by default.
 
     Parameters
     ----------
@@ -302,10 +302,12 @@ class MulticlassSVC(FlatSVC):
     penalized_intercept : bool
         Whether 1/2 |w|^2 counts the intercept; False takes more time.
     class_weight : dict, "balanced" or None
-    hinge : "max", as above, or "sum" over y other than y_i of max(0, .): the form of Weston and Watkins
+    hinge : "max" or "sum"
+        "max" is the formula above. "sum" adds max(0, .) over all y other than y_i, the form of Weston and
+        Watkins.
     solver, tol, max_passes, max_seconds, warm_start, n_jobs, random_state, verbose
         As in ``StructuralSVM``. A problem of at most 10,000 examples x features x classes is solved
-        to rounding, whatever tol, if that takes at most 300 passes more.
+        to rounding error, whatever tol, if that takes at most 300 passes more.
 
     Attributes
     ----------
@@ -320,11 +322,12 @@ class MulticlassSVC(FlatSVC):
 
 
 class BinarySVC(FlatSVC):
-    """Linear support vector classifier of two classes; also for F1, ROC area and other sample losses.
+    """Linear support vector classifier for two classes, with losses of examples or of the whole sample.
 
-    Minimises 1/2 |w|^2 + C sum_i v_i max(0, cost(y_i) - y_i <w, x_i>) for losses of single examples, and
-    1/2 |w|^2 + C xi(w) with the one slack of ``models.Binary`` for losses of the whole sample. The
-    intercept is the weight of a constant feature 1, regularised like the rest by default.
+    Minimises 1/2 |w|^2 + C sum_i v_i max(0, cost(y_i) - y_i <w, x_i>) for losses of single examples. For
+    losses of the whole sample, such as F1 and ROC area, it minimises 1/2 |w|^2 + C xi(w) with the one slack
+    of ``models.Binary``. The intercept is the weight of a constant feature 1, regularised like the rest by
+    default.
 
     Parameters
     ----------
@@ -334,9 +337,10 @@ class BinarySVC(FlatSVC):
     penalized_intercept : bool
         Whether 1/2 |w|^2 counts the intercept; False takes more time. With False and losses of single
         examples this is the problem of LIBSVM.
-    class_weight : dict, "balanced" or None; refused, like sample_weight, for losses of the whole sample
+    class_weight : dict, "balanced" or None
+        Refused, like sample_weight, for losses of the whole sample.
     solver, tol, max_passes, max_seconds, warm_start, n_jobs, random_state, verbose
-        As in ``StructuralSVM``. A small problem is solved to rounding, as by ``MulticlassSVC``.
+        As in ``StructuralSVM``. A small problem is solved to rounding error, as in ``MulticlassSVC``.
 
     Attributes
     ----------
@@ -350,7 +354,7 @@ class BinarySVC(FlatSVC):
         return tags
 
     def _make_model(self, labels: np.ndarray | None) -> Binary:
-        kind = "binary"  # chunks show it later
+        kind = "binary"  # the labels of chunks are checked later
         if labels is not None and are_labels(labels):
             kind = "binary" if len(distinct_labels(labels)) <= 2 else "multiclass"
         elif labels is not None:

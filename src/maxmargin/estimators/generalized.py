@@ -22,24 +22,24 @@ from maxmargin.parts.source import each
 
 @dataclass(eq=False, repr=False)
 class GeneralizedSVM(RowSVM):
-    """Linear SVM over explicit constraints, of which those of a group share a slack.
+    """Linear SVM over explicit constraints; the constraints of a group share a slack.
 
     Minimises 1/2 |w|^2 + C sum_i v_i xi_i with xi_i >= 0 and xi_i >= l_ij - <w, x_ij> for every row j of
-    group i (Ramanan's generalised SVM). Binary, multiclass, ranking and regression problems are of this form.
-    A Gaussian prior may replace 1/2 |w|^2, and weights may be bound to be non-negative.
+    group i (Ramanan's generalised SVM). Binary, multiclass, ranking and regression problems have this form.
+    A Gaussian prior may replace 1/2 |w|^2, and weights may be constrained to be non-negative.
 
     Parameters
     ----------
     C : float
     solver : str or solvers.Solver
-        Any solver of the library; "dual-coordinate" is made for this.
+        Any solver of the library; "dual-coordinate" is made for this problem.
     tol : float or "auto"
         Wanted gap, in units of the margins l; "auto" as in ``StructuralSVM``.
     prior, nonnegative
-        As in ``StructuralSVM``: a constant feature whose scale is infinite is a bias without a regulariser.
+        As in ``StructuralSVM``. A constant feature with an infinite scale is a bias that is not regularised.
     max_passes, max_seconds, warm_start, n_jobs, random_state, verbose
-        As in ``StructuralSVM``. A problem of at most 10,000 rows x features is solved to rounding, whatever
-        tol, if that takes at most 300 passes more.
+        As in ``StructuralSVM``. A problem of at most 10,000 rows x features is solved to rounding error,
+        whatever tol, if that takes at most 300 passes more.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class GeneralizedSVM(RowSVM):
     prior: Any = None
     nonnegative: Any = None
 
-    # Margins are what is to be met, like y: no metadata.
+    # Margins are targets, like y, and not metadata.
     __metadata_request__fit: ClassVar[dict[str, str]] = {"margins": UNUSED}
     __metadata_request__partial_fit: ClassVar[dict[str, str]] = {"margins": UNUSED}
 
@@ -78,10 +78,10 @@ class GeneralizedSVM(RowSVM):
 
         Parameters
         ----------
-        X : array or CSR matrix of shape (rows, d), the constraints
-        margins : array of shape (rows,), l of each row; a number for all
-        groups : array of shape (n + 1,), offsets: the rows groups[i] : groups[i + 1] share a slack; None:
-            each row has its own
+        X : array or CSR matrix of shape (rows, d), the constraints.
+        margins : array of shape (rows,), l of each row; or one number for all rows.
+        groups : array of shape (n + 1,), offsets: the rows groups[i] : groups[i + 1] share a slack.
+            With None each row has its own slack.
         sample_weight : array of shape (n,), one weight for each group
         checkpoint, checkpoint_every, resume, callbacks : as in ``StructuralSVM.fit``
 
@@ -98,8 +98,8 @@ class GeneralizedSVM(RowSVM):
     ) -> GeneralizedSVM:
         """Train on some more constraints, as ``StructuralSVM.partial_fit`` does.
 
-        These may be what a search finds at ``coef_``, such as hard negatives: constraints that were never
-        given have no multipliers, so that the dual bounds the optimum of the problem with all of them.
+        The constraints may come from a search at ``coef_``, such as hard negatives. Constraints that were
+        never given have no multipliers, so the dual bounds the optimum of the problem with all constraints.
         """
         self._partial_fit(Given(X, margins, sample_weight, groups=groups))
         return self
@@ -114,7 +114,7 @@ class GeneralizedSVM(RowSVM):
         return replace(given, X=X, Y=margins, model=Groups(given.groups))
 
     def _chunk(self, chunk: Any) -> Any:
-        """A chunk with its groups one by one."""
+        """Convert a chunk and split it into single groups."""
         if not isinstance(chunk, tuple) or not 2 <= len(chunk) <= 4:
             raise ValueError(
                 "a chunk of X must be a tuple (X, margins), (X, margins, groups) or (X, margins, groups, "
@@ -129,7 +129,7 @@ class GeneralizedSVM(RowSVM):
         return replace(given, X=X, Y=margins, model=Groups())
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """<w, x> of every row."""
+        """Return <w, x> of every row."""
         return self._rows(X) @ self.coef_
 
 
@@ -137,7 +137,7 @@ class GeneralizedSVM(RowSVM):
 class RegressionSVR(RegressorMixin, RowSVM):
     """Linear support vector regression with the epsilon-insensitive loss.
 
-    Minimises 1/2 |w|^2 + C sum_i v_i max(0, |y_i - <w, x_i>| - epsilon), the intercept being the weight of a
+    Minimises 1/2 |w|^2 + C sum_i v_i max(0, |y_i - <w, x_i>| - epsilon). The intercept is the weight of a
     constant feature 1, regularised like the rest by default.
 
     Parameters
@@ -147,13 +147,13 @@ class RegressionSVR(RegressorMixin, RowSVM):
         Errors up to this size cost nothing.
     fit_intercept : bool
     penalized_intercept : bool
-        Whether 1/2 |w|^2 counts the intercept; False is the problem of LIBSVM, and takes more time.
+        Whether 1/2 |w|^2 counts the intercept. False gives the problem of LIBSVM, and takes more time.
     solver : str or solvers.Solver
         Any solver of the library; "dual-coordinate" is fast on scaled or sparse features.
     tol : float or "auto"
         Wanted gap, in units of y; "auto" as in ``StructuralSVM``.
     max_passes, max_seconds, warm_start, n_jobs, random_state, verbose
-        As in ``StructuralSVM``. A small problem is solved to rounding, as by ``GeneralizedSVM``.
+        As in ``StructuralSVM``. A small problem is solved to rounding error, as in ``GeneralizedSVM``.
 
     Attributes
     ----------
@@ -202,5 +202,5 @@ class RegressionSVR(RegressorMixin, RowSVM):
         return score_of(super().score, X, y, sample_weight)
 
     def predict(self, X: Any) -> np.ndarray:
-        """<w, x> + intercept of every row."""
+        """Return <w, x> + intercept of every row."""
         return self._rows(X) @ self.coef_ + self.intercept_

@@ -1,6 +1,6 @@
-"""Who is notified of a fit: callbacks of its beginning and end, and those of scikit-learn (from 1.9).
+"""Notification of callbacks about a fit, including the callbacks of scikit-learn (from 1.9).
 
-To the latter a fit is a task, and each step of training a task within it.
+The callbacks of scikit-learn see a fit as a task, and each step of training as a subtask.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from maxmargin.estimators.inputs import scorer_of
 
 try:
     from sklearn.callback import with_callbacks
-except ImportError:  # before 1.9
+except ImportError:  # scikit-learn before 1.9
 
     def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
-        """The method itself."""
+        """Return the method unchanged."""
         return method
 
 
 @contextmanager
 def watched(svm: Any, given: Any) -> Iterator[Any]:
-    """A fit of which all callbacks are notified; what was given, with those of scikit-learn among them."""
+    """Notify all callbacks of a fit; yield the arguments with scikit-learn's callbacks added."""
     others = [SklearnTasks(given)] if getattr(svm, "_skl_callbacks", ()) else []
     if not given.callbacks and not others:
         yield given
@@ -39,7 +39,7 @@ def watched(svm: Any, given: Any) -> Iterator[Any]:
 
 @contextmanager
 def notified(svm: Any, callbacks: Sequence[Callback]) -> Iterator[None]:
-    """Notify callbacks of the beginning of a fit, and of its end even where it fails."""
+    """Notify callbacks of the start of a fit and of its end, also if it fails."""
     with ExitStack() as stack:
         for callback in callbacks:
             stack.push(partial(leave, callback, svm))
@@ -48,12 +48,12 @@ def notified(svm: Any, callbacks: Sequence[Callback]) -> Iterator[None]:
 
 
 def leave(callback: Callback, svm: Any, kind: Any, *_: Any) -> None:
-    """The end of a fit, by an error of some kind or by none."""
+    """Notify a callback of the end of a fit; ``kind`` is the type of the error, or None."""
     callback.on_fit_end(svm if kind is None else None)
 
 
 def attach(callbacks: Sequence[Callback], at: Callable[[np.ndarray], Any]) -> None:
-    """Let callbacks score weights on the way; ``at(w)`` is the estimator with the weights w."""
+    """Give callbacks a function that scores weights; ``at(w)`` is the estimator with the weights w."""
 
     def score(w: np.ndarray, X: Any, Y: Any, scoring: Any) -> float:
         svm = at(w)
@@ -66,7 +66,7 @@ def attach(callbacks: Sequence[Callback], at: Callable[[np.ndarray], Any]) -> No
 
 
 class SklearnTasks(Callback):
-    """Steps of training as tasks of scikit-learn's callbacks."""
+    """Reports training steps as tasks to scikit-learn's callbacks."""
 
     at: Callable[[np.ndarray], Any]
 
@@ -99,5 +99,5 @@ class SklearnTasks(Callback):
 
 
 def learnt(svm: Any) -> dict[str, Any]:
-    """Attributes of a fitted estimator."""
+    """The fitted attributes of an estimator."""
     return {k: v for k, v in vars(svm).items() if k.endswith("_") and not k.startswith("_")}

@@ -1,4 +1,4 @@
-"""Rows and scores by scikit-learn's checks, whose errors name the parameters."""
+"""Checks of rows and scores by scikit-learn, with errors that name the parameters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from maxmargin.metrics import get_scorer
 
 @contextmanager
 def naming(names: str) -> Iterator[None]:
-    """Errors of scikit-learn's that do not name X or y name them."""
+    """Add the parameter names to scikit-learn errors that do not mention X or y."""
     try:
         yield
     except (TypeError, ValueError, OverflowError) as error:
@@ -30,14 +30,14 @@ def naming(names: str) -> Iterator[None]:
 
 
 def score_of(score: Any, X: Any, y: Any, sample_weight: Any) -> float:
-    """A score of scikit-learn's; its errors name the parameter."""
+    """Compute a score with scikit-learn; its errors name the parameter."""
     y = unmasked(y, "y")
     with naming("y"), np.errstate(over="ignore", invalid="ignore"):
         return score(X, y, sample_weight)
 
 
 def is_checked(svm: Any, X: Any, options: dict[str, Any]) -> bool:
-    """Whether scikit-learn's checks would leave all as it is: they take as long as a small fit."""
+    """Whether X and y already satisfy scikit-learn, whose checks take as long as a small fit."""
     values = stored_numbers(X)
     if values is None or values.dtype not in (np.float64, np.float32) or X.ndim != 2:
         return False
@@ -49,18 +49,18 @@ def is_checked(svm: Any, X: Any, options: dict[str, Any]) -> bool:
         labels = type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "biu"
         if not labels or len(y) != X.shape[0]:
             return False
-    elif values is not X:  # to be multiplied by SciPy; the core looks at what it is given
+    elif values is not X:  # SciPy multiplies it unchecked; with y, the core checks it
         check_columns(X, "X")
     if not (min(X.shape) > 0 and values.flags.c_contiguous):
         return False
-    if "y" in options and options.get("reset", True):  # for a model: the core looks at every number
+    if "y" in options and options.get("reset", True):  # the core checks all numbers
         return True
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(values.sum()))
 
 
 def stored_numbers(X: Any) -> np.ndarray | None:
-    """All numbers of an array, or those that are stored of a CSR matrix with short indices; else None."""
+    """The numbers of an array or of a CSR matrix with 32-bit indices; None for other data."""
     if type(X) is np.ndarray:
         return X
     if type(X) not in (sp.csr_matrix, sp.csr_array):
@@ -69,7 +69,7 @@ def stored_numbers(X: Any) -> np.ndarray | None:
 
 
 def check_rows(svm: Any, X: Any, **options: Any) -> Any:
-    """X, and y where it is given, by scikit-learn's checks; its errors name the parameters."""
+    """Check X, and y if it is given, by scikit-learn; errors name the parameters."""
     if is_checked(svm, X, options):
         svm.n_features_in_ = X.shape[1]
         return (X, options["y"]) if "y" in options else X
@@ -90,7 +90,7 @@ def check_rows(svm: Any, X: Any, **options: Any) -> Any:
 
 
 def scorer_of(estimator: Any, scoring: Any) -> Any:
-    """callable(estimator, X, Y) from what the user gave as ``scoring``."""
+    """Make a callable(estimator, X, Y) from the user's ``scoring``."""
     if isinstance(scoring, str) and not (is_classifier(estimator) or is_regressor(estimator)):
-        return get_scorer(scoring)  # of outputs, or of their nodes
+        return get_scorer(scoring)  # scores of outputs, or of their nodes
     return check_scoring(estimator, scoring)

@@ -1,4 +1,4 @@
-"""A look inside a fitted estimator: which features speak for a label, what made a score, where it fails."""
+"""Inspection of a fitted estimator: the features of a label, the terms of a score, the mistakes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from maxmargin.data.arrays import FLAG, examples_of, whole
 from maxmargin.data.table import Table, Tables
 from maxmargin.models.protocol import Model
 
-SHOWN = 3  # mistakes of an example that are named
+SHOWN = 3  # mistakes of one example that a table lists by name
 
 
 class Inspection:
-    """Views of the weights of ``Chain``, ``Multiclass``, ``Binary`` and ``MultiLabel``; others refuse."""
+    """Views of the weights of ``Chain``, ``Multiclass``, ``Binary`` and ``MultiLabel``, and only of these."""
 
     model_: Any
 
@@ -35,18 +35,18 @@ class Inspection:
             return self.feature_names_in_
         try:
             return self._inside().feature_names
-        except ValueError as error:  # so that hasattr has an answer
+        except ValueError as error:  # makes hasattr return False
             raise AttributeError(str(error)) from None
 
     def feature_weights(self: Any, label: Any) -> np.ndarray:
-        """The weight of every feature for a label, in the order of ``feature_names_``."""
+        """Return the weight of every feature for a label, in the order of ``feature_names_``."""
         return self._inside().weights(label)
 
     def top_features(self: Any, label: Any, k: int = 10, against: bool = False) -> Table:
-        """The k features that speak most for a label, or against it, with their weights.
+        """Return the k features with the largest weights for a label, or against it.
 
         A feature with a positive value and a positive weight raises the score of the label. For two labels
-        (``Binary``) the weights are those of the label against the other one.
+        (``Binary``) the weights compare the label with the other one.
         """
         whole().check("k", k)
         FLAG.check("against", against)
@@ -59,23 +59,23 @@ class Inspection:
         return Table({"weight": found}, self.feature_names_[best], "feature", f"{side} {label}")
 
     def transitions(self: Any) -> Table:
-        """The weights between labels: [previous, next] of a chain, pairs of labels of ``MultiLabel``.
+        """Return the weights between labels: [previous, next] of a chain, pairs of labels of ``MultiLabel``.
 
-        Weights of the first and of the last label have a row "(start)" and a column "(end)"; what is not
-        legal has -inf.
+        Weights of the first and of the last label have a row "(start)" and a column "(end)". Illegal
+        transitions have -inf.
         """
         return self._inside().ties()
 
     def explain(self: Any, x: Any, y: Any = None) -> Tables:
-        """What the score of an output of x is made of: a table of terms for each node.
+        """Split the score of an output of x into its terms, with a table for each node.
 
-        The contributions of all tables add up to the score, that of ``predict_k_best``; for ``Binary`` to
-        the margin over the other label. A transition belongs to the later of its positions.
+        The contributions of all tables add up to the score of ``predict_k_best``. For ``Binary`` they add up
+        to the margin over the other label. A transition belongs to the later of its positions.
 
         Parameters
         ----------
         x : one example
-        y : the output to explain; None: the one that is predicted
+        y : the output to explain; None: the prediction
         """
         inside = self._inside()
         y = inside.best(x) if y is None else y
@@ -83,11 +83,11 @@ class Inspection:
         return Tables([node.table(names) for node in inside.nodes(x, y)])
 
     def errors(self: Any, X: Any, Y: Any, k: int | None = 10) -> Table:
-        """The k worst of the examples that are predicted wrongly; None: all of them.
+        """Return the k worst mistakes among the examples, or all of them for k=None.
 
-        Worst is where the prediction beats the truth by the largest margin, the difference of their scores;
-        it is infinite where the truth has a label that the model does not know. Rows are numbers of
-        examples.
+        The margin is the score of the prediction minus the score of the truth; the worst mistakes have the
+        largest margins. The margin is infinite if the truth has a label that the model does not know. Rows
+        are numbers of examples.
         """
         whole(none=True).check("k", k)
         inside, outputs = self._inside(), self.predict(X)

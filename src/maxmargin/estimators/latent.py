@@ -1,4 +1,4 @@
-"""LatentSVM: structural support vector machines with hidden parts, by the procedure of ``maxmargin.cccp``."""
+"""LatentSVM: structural support vector machines with hidden parts, trained by ``maxmargin.cccp``."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Posed = tuple[Any, Callable[[np.ndarray], Any], Callable[[Any], Problem]]
 
 
 def check_max(name: str, hinge: Any) -> None:
-    """Refuse sums over outputs: that of all completions of the true one is not known."""
+    """Raise an error for sums over outputs: the sum over all completions of the true output is not known."""
     if not isinstance(hinge, str) or hinge != "max":
         raise ValueError(
             f"LatentSVM: {name} must be 'max', got {hinge!r}; StructuralSVM takes 'sum'"
@@ -42,7 +42,7 @@ def check_max(name: str, hinge: Any) -> None:
 
 
 def check_begin(w: np.ndarray, model: Any) -> None:
-    """Refuse the weights of another model for a warm start."""
+    """Raise an error if a warm start has the weights of another model."""
     if len(w) != model.size_joint_feature:
         raise ValueError(
             f"warm_start: the last fit had {len(w)} weights, now there are {model.size_joint_feature}; set "
@@ -51,7 +51,7 @@ def check_begin(w: np.ndarray, model: Any) -> None:
 
 
 def weights_of_known(svm: Any, given: Given, rounds: Rounds, solve: Solve) -> np.ndarray:
-    """Where some labels are unknown: the weights that are learnt from the known ones alone."""
+    """Learn weights from the known labels alone, if some labels are unknown."""
     examples, weights = given.model.over_known(given.X, given.Y, given.sample_weight)
     first = solve(svm.problem_of(examples, weights, svm._jobs()), None)
     rounds.passes += first.certificate.passes
@@ -60,13 +60,13 @@ def weights_of_known(svm: Any, given: Given, rounds: Rounds, solve: Solve) -> np
 
 
 def rounds_of(svm: Any) -> Rounds:
-    """The rounds that an estimator's parameters allow."""
+    """The budget of rounds from an estimator's parameters."""
     asked = svm.tol if svm.round_tol is None else svm.round_tol
     return Rounds(svm.max_rounds, svm.max_passes, svm.max_seconds, asked)
 
 
 def warn_rounds(kind: str, rounds: Rounds) -> None:
-    """Say where rounds ended that would have gone on."""
+    """Warn if the rounds ended before they converged."""
     if not rounds.enough:
         warn_user(
             f"{kind}: not converged after {len(rounds.path)} rounds ({rounds.over()}): the last round "
@@ -82,29 +82,30 @@ class LatentSVM(StructuralSVM):
     Parameters
     ----------
     model : models.Latent, or Chain, FactorGraph, MultiLabel, Multiclass, Binary
-        One of the latter stands for ``models.Partial`` of it: None in Y is an unknown label.
+        All but ``models.Latent`` are wrapped in ``models.Partial``: None in Y is an unknown label.
     max_rounds : int
-        Completions and convex problems, at most.
+        Largest number of rounds. A round completes the outputs and solves a convex problem.
     round_tol : float or None
         Training ends when a round lowers the objective by no more than this, in units of the task loss
-        (divided by C sum_i v_i, like the gap). None: as ``tol``, and for "auto" a hundredth of the objective.
+        (divided by C sum_i v_i, like the gap). None takes ``tol``; for "auto" it is a hundredth of the
+        objective.
     max_passes, max_seconds : float
         Budgets of all rounds together.
     C, hinge, rescaling, solver, tol, prior, nonnegative, n_jobs, verbose
-        Of the convex problem of every round, as in ``StructuralSVM``.
+        Parameters of the convex problem of every round, as in ``StructuralSVM``.
     warm_start : bool
-        Begin at the weights of the last fit, in place of the model's first completions.
+        Start at the weights of the last fit, in place of the model's first completions.
     random_state : int, RandomState or None
-        Also of the first completions.
+        Seed of the solver and of the first completions.
 
     Attributes
     ----------
     objective_path_ : array, F after every round; it never rises
-    completions_ : the complete true outputs of the last convex problem; None for chunks, of which
-        ``completed_at_`` are the weights that they are best at
+    completions_ : the complete true outputs of the last convex problem.
+        For chunks it is None; ``completed_at_`` then holds the weights at which the completions are best.
     history_ : dict of arrays over all rounds; ``round`` numbers them, counters and seconds run on
-    certificate_ : bounds of the last convex problem; its counters and seconds are those of all rounds
-    coef_, model_, solver_, support_ : as in ``StructuralSVM``, of the last round
+    certificate_ : bounds of the last convex problem; its counters and seconds cover all rounds
+    coef_, model_, solver_, support_ : as in ``StructuralSVM``, from the last round
     """
 
     checks: ClassVar[Checks] = StructuralSVM.checks | {
@@ -132,14 +133,14 @@ class LatentSVM(StructuralSVM):
     ) -> LatentSVM:
         """Train on observed outputs Y; callbacks receive the steps of every round.
 
-        Checkpoints as in ``StructuralSVM.fit``, but written between rounds.
+        Checkpoints are as in ``StructuralSVM.fit``, but written between rounds.
         """
         kept = (checkpoint, checkpoint_every, resume)
         self._fit(Given(X, Y, sample_weight, callbacks=callbacks, kept=kept))
         return self
 
     def check_model(self) -> None:
-        """Refuse what is not a model with hidden parts, nor one whose labels may be unknown."""
+        """Raise an error unless the model has hidden parts or allows unknown labels."""
         hidden = getattr(self.model, "hidden", False)
         if not hidden and not has_power(self.model, UNKNOWN_LABELS):
             kinds = ", ".join(names_with(UNKNOWN_LABELS))
@@ -156,7 +157,7 @@ class LatentSVM(StructuralSVM):
         raise TypeError("a path needs a convex problem: LatentSVM has none; fit it for each C")
 
     def _solve(self, given: Given, executor: Workers | None) -> Result:
-        """Choose the hidden parts, solve the convex problem that they make, and again."""
+        """Alternate between choosing the hidden parts and solving the convex problem that they define."""
         rounds = rounds_of(self)
 
         def solve(problem: Problem, warm: Support | None) -> Result:
@@ -179,7 +180,10 @@ class LatentSVM(StructuralSVM):
         return result
 
     def _posed(self, given: Given, executor: Any, rounds: Rounds, solve: Solve) -> Posed:
-        """Of examples in memory: the first completions, the best ones at w, and their convex problem."""
+        """Return functions for the first completions, the best ones at w, and the convex problem they define.
+
+        The examples are in memory; ``_posed_parts`` does the same for a stream.
+        """
         given.model.initialize(given.X, given.Y)
         weights = given.model.example_weights(given.Y, given.sample_weight)
 
@@ -191,9 +195,10 @@ class LatentSVM(StructuralSVM):
         return first, given.model.completer(given.X, given.Y, self._jobs()), pose
 
     def _posed_parts(self, given: Given, executor: Any, rounds: Rounds, solve: Solve) -> Posed:
-        """Of a stream: completions are made of the weights that they are best at, whenever examples come.
+        """Return the same functions for a stream; here the weights stand for the completions.
 
-        The first weights are learnt from the first chunk.
+        Examples are completed at these weights each time they are read. The first weights are learnt from
+        the first chunk.
         """
         settings, latent = self._settings(given, self._chosen()), given.model
         if isinstance(given.X, Iterator):
@@ -217,7 +222,7 @@ class LatentSVM(StructuralSVM):
     def _optimise(
         self, past: Any, model: Any, chunk: tuple[Any, Any, np.ndarray], settings: Settings
     ) -> tuple[Any, Result, Examples]:
-        """Rounds over the hidden parts of a chunk; those of the chunks before stay as they are."""
+        """Run rounds over the hidden parts of a chunk; the hidden parts of earlier chunks do not change."""
         X, Y, weights = chunk
         weights = model.example_weights(Y, weights)
         rounds = Rounds(self.max_rounds, self.max_passes, self.max_seconds, 0.0)
@@ -242,9 +247,9 @@ class LatentSVM(StructuralSVM):
         return trained
 
     def _first_outputs(self, given: Given, rounds: Rounds, solve: Solve) -> list[Any]:
-        """Complete outputs to begin with: the model's, or those of the last fit for a warm start.
+        """The first complete outputs: the model's, or the best ones at the weights of a warm start.
 
-        Where some labels are unknown, those at the weights that are learnt from the known ones alone.
+        If some labels are unknown, the outputs are completed at weights learnt from the known labels alone.
         """
         model: Latent = given.model
         begin = getattr(self, "coef_", None) if self.warm_start else None
@@ -256,17 +261,20 @@ class LatentSVM(StructuralSVM):
         return model.completions(given.X, given.Y, begin, self._jobs())
 
     def example_weights(self, y: Any, sample_weight: Any) -> Any:
-        """v_i of the objective; an example of which nothing is known has none."""
+        """v_i of the objective; an example without known labels has weight 0."""
         return self.model_.example_weights(y, sample_weight)
 
     def _bind(self, given: Given, executor: Workers | None = None) -> Examples:
-        """The model on complete outputs."""
+        """Bind the model to complete outputs."""
         if given.node_weight is not None:
             raise ValueError("node_weight: a model with hidden parts takes none")
         return given.model.over(self._converted(given), given.Y, executor)
 
     def examples_at(self, X: Any, Y: Any, node_weight: Any, w: np.ndarray | None) -> Examples:
-        """With the best completions at w; without w, with those of the last convex problem."""
+        """Bind the model to data with the best completions at w.
+
+        Without w, the completions are those of the last convex problem.
+        """
         if w is None and self.completions_ is None:
             if self.model_.own:
                 raise ValueError(
@@ -279,11 +287,11 @@ class LatentSVM(StructuralSVM):
         return super().examples_at(X, Y, node_weight, w)
 
     def _workers(self, model: Any) -> AbstractContextManager[Workers | None]:
-        """Workers for an own model."""
+        """Workers for a model written by the user."""
         return super()._workers(model.model if model.own else model)
 
     def predict(self, X: Any, constraints: Any = None, fixed: Any = None) -> Sequence[Any]:
-        """The observed part of the best output of every example."""
+        """Return the observed part of the best output of every example."""
         for name, value in (("constraints", constraints), ("fixed", fixed)):
             if value is not None:
                 raise ValueError(f"{name}: models with hidden parts take none")
@@ -294,7 +302,7 @@ class LatentSVM(StructuralSVM):
         raise ValueError("models with hidden parts have no scores, margins and marginals of labels")
 
     def predict_complete(self, X: Any) -> Sequence[Any]:
-        """The best output of every example with its hidden part; for Multiclass the number of the part."""
+        """Return the best output of every example with its hidden part; for Multiclass the part's number."""
         return super().predict(X)
 
     def loss(self, X: Any, Y: Any) -> float:

@@ -1,7 +1,7 @@
-"""The regularisation path: one problem for many C, each solved from the multipliers of the C before it.
+"""The regularisation path: one problem for many C, each solved from the multipliers of the previous C.
 
-C goes up: mass that a block gains goes to its true output, so the next solution begins at the w of the last.
-The data are bound once, and every C has a certificate of its own.
+C increases along the path. The mass that a block gains goes to its true output, so the next solution starts
+at the last w. The data are bound once, and every C has its own certificate.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from maxmargin.estimators.hooks import notified
 from maxmargin.estimators.inputs import scorer_of
 from maxmargin.problem import Certificate, Problem, Status, Support
 
-# Measured on OCR letters, USPS and CoNLL-2000: the best C is 300 to 1000 times the first that is of use.
-DECADES = 4  # of C, where their number alone is given
-FIRST_C_SHARE = 0.1  # of the first C: there the multipliers of the range are found
-ROUGH = 0.01  # of the loss at w = 0, the gap of that
+# Decades of C above the smallest useful C, if only the number of values is given. On OCR letters, USPS and
+# CoNLL-2000 the best C is 300 to 1000 times the smallest useful one, so fewer decades may miss it.
+DECADES = 4
+FIRST_C_SHARE = 0.1  # share of ``first_c`` at which the range is searched
+ROUGH = 0.01  # tol of that search, as a share of the loss at w = 0
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class RegularizationPath:
     Attributes
     ----------
     Cs : array, ascending
-    estimators : list, a fitted estimator for each; its ``certificate_`` is that of its C
+    estimators : list, a fitted estimator for each C, with its own ``certificate_``
     scores : array of the scores on the validation data, or None
     """
 
@@ -44,12 +45,12 @@ class RegularizationPath:
 
     @property
     def certificates(self) -> list[Certificate]:
-        """What is proven at each C."""
+        """The certificate of each C."""
         return [svm.certificate_ for svm in self.estimators]
 
     @property
     def best(self) -> Any:
-        """The estimator of the best score; of equal ones that of the smallest C."""
+        """The estimator with the best score; among equal scores, the smallest C."""
         if self.scores is None:
             raise ValueError("regularization_path: give validation=(X, Y) to choose by a score")
         return self.estimators[best_of(self.scores)]
@@ -70,17 +71,18 @@ def regularization_path(
 
     Parameters
     ----------
-    estimator : any estimator but LatentSVM; its C is ignored, its budgets are those of each C
+    estimator : any estimator but LatentSVM
+        Its C is ignored; its budgets apply to each C.
     X, Y : as its ``fit`` takes them, in memory
     Cs : int or array
-        The values, or how many: then they go over four decades from the first C that is of use, found
-        from the data (docs/choosing_c.md).
+        The values of C, or their number. A number of values covers four decades from the smallest useful C,
+        which is found from the data (docs/choosing_c.md).
     validation : (X, Y) or None
         Data on which each solution is scored.
-    scoring : None for ``estimator.score``, a name of scikit-learn's or ``maxmargin.metrics``, or
+    scoring : None for ``estimator.score``, a name from scikit-learn or ``maxmargin.metrics``, or
         callable(estimator, X, Y)
     callbacks : as ``fit`` takes them; they see every C
-    fit_params : sample_weight, node_weight, groups, where ``fit`` takes them
+    fit_params : sample_weight, node_weight, groups, if ``fit`` takes them
     """
     known = {field.name for field in fields(Given)}
     for name in fit_params:
@@ -100,7 +102,7 @@ def regularization_path(
 
 
 def solutions(estimator: BaseSVM, given: Given, Cs: Any) -> Iterator[Any]:
-    """A fitted estimator for every C, in ascending order, as soon as it is solved."""
+    """Yield a fitted estimator for every C, in ascending order, as soon as it is solved."""
     check_values("Cs", Cs)
     svm = clone(estimator).set_params(warm_start=False)
     svm.check_parameters()
@@ -120,7 +122,7 @@ def solutions(estimator: BaseSVM, given: Given, Cs: Any) -> Iterator[Any]:
                 polish = svm._polish(given)
                 problem = problem.at(
                     float(C)
-                )  # of the last: what it knows of w = 0 holds for the next
+                )  # built from the last problem, whose results at w = 0 still hold
                 result = svm._train(problem, warm, polish, given.callbacks)
                 if result.status is Status.INTERRUPTED:
                     raise KeyboardInterrupt(f"the path was interrupted at C={C:g}")
@@ -130,26 +132,26 @@ def solutions(estimator: BaseSVM, given: Given, Cs: Any) -> Iterator[Any]:
 
 
 def found_range(svm: BaseSVM, problem: Problem, count: int) -> tuple[np.ndarray, Support | None]:
-    """Values of C that suit the data, and multipliers to begin with.
+    """Values of C that suit the data, and multipliers to start from.
 
-    At a small C the multipliers say which C is the first of use, better than the worst outputs at w = 0:
-    where outputs tie these are all of one kind.
+    The multipliers at a small C show the smallest useful C. They show it better than the worst outputs at w
+    = 0, which are all of one kind if outputs tie.
     """
     C = FIRST_C_SHARE * problem.first_c()
-    if not 0 < C < np.inf:  # no loss to be lowered: w = 0 for every C
+    if not 0 < C < np.inf:  # no loss to reduce: w = 0 for every C
         return np.geomspace(1.0, 10.0**DECADES, count), None
     small = problem.at(C)
     loss = float(small.cut(np.zeros(problem.dimension)).risk) / small.total
     result = svm._train(small, None, budget={"tol": ROUGH * loss})
     least = small.useful_c(result.support)
     least = least if np.isfinite(least) else C / FIRST_C_SHARE
-    least = float(f"{least:.1e}")  # the same for any seed
+    least = float(f"{least:.1e}")  # rounded, so that the seed does not change it
     warm = result.support if result.resumable else None
     return np.geomspace(least, least * 10.0**DECADES, count), warm
 
 
 def check_values(name: str, Cs: Any) -> None:
-    """Refuse what is neither a number of values nor values of C."""
+    """Raise an error unless ``Cs`` is a number of values or a list of values of C."""
     if np.ndim(Cs) == 0:
         return whole().check(name, Cs)
     if np.ndim(Cs) != 1 or len(Cs) == 0:
@@ -159,7 +161,7 @@ def check_values(name: str, Cs: Any) -> None:
 
 
 def best_of(scores: Any) -> int:
-    """The number of the best score; the first of equal ones. NaN is not a score."""
+    """The index of the best score, the first among equal ones; NaN does not count."""
     if np.isnan(scores).all():
         raise ValueError("no score is a number: change scoring, or the validation data")
     return int(np.nanargmax(scores))

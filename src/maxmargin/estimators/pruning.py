@@ -1,10 +1,10 @@
-"""Pruning: small weights become zero, and what that does to scores.
+"""Pruning: set small weights to zero, and bound the change of scores.
 
     w' = w where |w| > tolerance, else 0        d = w - w'
     |<w, Psi(x, y)> - <w', Psi(x, y)>| = |<d, Psi(x, y)>| <= tolerance |Psi(x, y)|_1  and  <= |d| |Psi(x, y)|
     for one x, over all outputs:  max_y |<d, Psi(x, y)>| = max(max_y <d, Psi(x, y)>, max_y <-d, Psi(x, y)>)
 
-The last line is two argmaxes of the model itself.
+The last line takes two argmaxes of the model itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from maxmargin.models.checks import lent
 
 @dataclass(frozen=True, eq=False)
 class Pruning:
-    """What was dropped: weights ``values`` at the places ``index`` of ``coef_``, none above ``tolerance``."""
+    """The dropped weights: ``values`` at the positions ``index`` of ``coef_``, at most ``tolerance``."""
 
     tolerance: float
     size: int
@@ -29,18 +29,18 @@ class Pruning:
 
     @classmethod
     def of(cls, w: np.ndarray, tolerance: float) -> Pruning:
-        """What a tolerance drops of w."""
+        """The weights of w that a tolerance drops."""
         index = np.flatnonzero((np.abs(w) <= tolerance) & (w != 0))
         return cls(float(tolerance), len(w), index, w[index])
 
     @property
     def dropped(self) -> int:
-        """How many weights became zero."""
+        """The number of dropped weights."""
         return len(self.index)
 
     @property
     def largest(self) -> float:
-        """The largest of them: a score changes by at most this times |Psi(x, y)|_1."""
+        """The largest dropped weight: a score changes by at most this times |Psi(x, y)|_1."""
         return float(np.abs(self.values).max(initial=0.0))
 
     @property
@@ -49,13 +49,13 @@ class Pruning:
         return float(np.linalg.norm(self.values))
 
     def applied(self, w: np.ndarray) -> np.ndarray:
-        """w without them."""
+        """Return w without the dropped weights."""
         w = w.copy()
         w[self.index] = 0.0
         return w
 
     def change(self, model: Any, X: Iterable[Any]) -> np.ndarray:
-        """For each example the largest change of the score of any of its outputs."""
+        """The largest change of the score of any output, for each example."""
         d = np.zeros(self.size)
         d[self.index] = self.values
         with lent(d, "inference_k_best") as up, lent(-d, "inference_k_best") as down:

@@ -1,4 +1,4 @@
-"""What leaves an estimator: a page about it for a browser, model files, copies and pickles."""
+"""Output of an estimator: HTML reports, model files, copies and pickles."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from maxmargin.notebook import Shown
 
 
 class Reporting(Shown):
-    """``report``: what is proven, how training went, what was learnt, where it fails; ``save``; copies."""
+    """Reports, model files, copies and pickles of an estimator."""
 
     n_jobs: Any
 
@@ -30,21 +30,21 @@ class Reporting(Shown):
         shape: tuple[int, int] | None = None,
         search: Any = None,
     ) -> None:
-        """Write one HTML page that needs nothing but a browser; below 500 KB.
+        """Write a self-contained HTML page about the fit, below 500 KB.
 
         Parameters
         ----------
-        path : where to write it
-        X, Y : examples and true outputs to judge the estimator by, best ones that it has not seen; without
-            them the page has no scores
+        path : the file to write.
+        X, Y : examples and true outputs to judge the estimator by, best if it has not seen them.
+            Without them the page has no scores.
         k : int
-            Features shown for each label, and mistakes.
+            Number of features shown for each label, and of mistakes.
         texts : sequence of texts or None
-            What to show of each example among the mistakes, such as its words.
+            The text shown for each example among the mistakes, such as its words.
         shape : (height, width) or None
-            Where features are pixels: their weights are shown as images.
-        search : what ``regularization_path`` gave, or None
-            For the scores over C; an estimator that chose C itself has them.
+            If the features are pixels, the page shows their weights as images.
+        search : the result of ``regularization_path``, or None
+            Shows the score of each C; not needed for an estimator that chose C itself.
         """
         from maxmargin.report.page import Subject, write_page
 
@@ -63,20 +63,20 @@ class Reporting(Shown):
         Parameters
         ----------
         dtype : "float64" or "float32"
-            What weights are written in. Single precision halves them; scores then differ from these by their
-            rounding, a part in 10^7 of each weight, and close outputs may change places.
+            Type of the stored weights. Single precision halves the file. It rounds each weight by a part in
+            10^7, so scores differ slightly, and close outputs may change places.
         """
         from maxmargin.persistence import save
 
         save(self, path, dtype)
 
     def __sklearn_clone__(self) -> Any:
-        """A clone shares its executor: workers cannot be copied."""
+        """Clone the estimator; a clone shares the executor, because workers cannot be copied."""
         if not isinstance(self.n_jobs, Executor):
             return super().__sklearn_clone__()
         return clone(copy.copy(self)).set_params(n_jobs=self.n_jobs)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without workers and packed weights, in copies and in pickles."""
+        """The state for copies and pickles, without workers and packed weights."""
         state = {k: v for k, v in super().__getstate__().items() if k != "_packed"}
         return dict(state, n_jobs=None) if isinstance(state.get("n_jobs"), Executor) else state

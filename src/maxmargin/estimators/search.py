@@ -1,7 +1,7 @@
-"""Choosing C by validation: estimators whose folds walk the regularisation path.
+"""Choice of C by validation: each fold walks the regularisation path.
 
-for every fold: a path over all C on its training part, each solution scored on the rest
-C_ = the C of the best mean score, of equal ones the smallest; then a fit of all data at C_
+For every fold, a path over all C is trained on its training part, and each solution is scored on the rest.
+C_ is the C with the best mean score, the smallest among equal ones. Then all data are fitted at C_.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ OWN_CHECKS: Checks = {"Cs": check_values, "refit": FLAG}
 
 @dataclass
 class Fold:
-    """Data to learn from, and data to score on; what a path over them gave."""
+    """A training part, a validation part, and the results of a path over them."""
 
     given: Given
     rest: tuple[Any, Any]
     Cs: list[float] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
     certificates: list[Certificate] = field(default_factory=list)
-    best: Any = None  # the estimator of the best score so far
+    best: Any = None  # the estimator with the best score so far
 
     def walk(self, svm: BaseSVM, Cs: Any, score: Any) -> Fold:
         """Solve and score for every C."""
@@ -54,16 +54,16 @@ class Fold:
 
 
 def class_weighted_score(svm: Any, X: Any, y: Any) -> float:
-    """The score in which classes count as they do in training; else C follows classes of no weight."""
+    """The score with classes weighted as in training; otherwise classes of weight 0 could decide C."""
     weights = svm.class_weight
-    if isinstance(weights, Mapping):  # some of its classes may be missing here
+    if isinstance(weights, Mapping):  # some of its classes may be missing in y
         known = np.array([weights.get(label, 1.0) for label in np.asarray(y).tolist()])
         return svm.score(X, y, sample_weight=known if known.any() else None)
     return svm.score(X, y, sample_weight=svm.example_weights(y, None))
 
 
 def absent(name: str) -> Any:
-    """A method that the base class has and this one does not."""
+    """A property that hides a method of the base class."""
 
     def refuse(svm: Any) -> Any:
         raise AttributeError(f"{type(svm).__name__} has no {name}: C is chosen on all examples")
@@ -73,7 +73,7 @@ def absent(name: str) -> Any:
 
 @dataclass(eq=False, repr=False)
 class SearchedC(BaseSVM):
-    """What the estimators share that choose C themselves: their parameters follow those of one C."""
+    """Base class of the estimators that choose C; they take the parameters of the estimator of one C."""
 
     single: ClassVar[type[BaseSVM]]  # the estimator of one C
     divides: ClassVar[bool] = False
@@ -88,7 +88,7 @@ class SearchedC(BaseSVM):
 
     @with_callbacks
     def _search(self, given: Given, validation: Any, groups: Any) -> None:
-        """Choose C, and become the estimator of it; callbacks of scikit-learn see one task."""
+        """Choose C, and take over the fitted attributes; callbacks of scikit-learn see one task."""
         self.check_parameters()
         with watched(self, given):
             self._choose(given, validation, groups)
@@ -107,7 +107,7 @@ class SearchedC(BaseSVM):
         if validation is not None:
             folds = [Fold(given, validation).walk(svm, self.Cs, score)]
         else:
-            # A scorer may look at the attributes themselves, which the default has no need of.
+            # A user's scorer may need the attributes themselves; the default score does not.
             seen = raw if self.scoring is not None and hasattr(X, "encoder") else X
             folds = self._walk(svm, list(self._folds(given, seen, groups)), score)
         self.Cs_: np.ndarray = np.array(folds[0].Cs)
@@ -124,7 +124,7 @@ class SearchedC(BaseSVM):
             self._become(svm)
 
     def _folds(self, given: Given, seen: Any, groups: Any) -> Iterator[Fold]:
-        """The data as ``cv`` splits them, and as scores see them."""
+        """Yield the folds of ``cv``; the validation parts are in the form that scorers need."""
         X, Y = given.X, given.Y
         splitter = check_cv(self.cv, Y, classifier=is_classifier(self))
         for chosen, left in splitter.split(X, Y, groups):
@@ -138,9 +138,9 @@ class SearchedC(BaseSVM):
             yield Fold(part, (picked(seen, left), picked(Y, left)))
 
     def _walk(self, svm: BaseSVM, folds: list[Fold], score: Any) -> list[Fold]:
-        """The paths of all folds over the same C; compiled models over threads, a fold on each.
+        """Walk the paths of all folds over the same C; compiled models run one fold per thread.
 
-        Where the range of C is to be found, the first fold finds it.
+        If the range of C is not given, the first fold finds it.
         """
         first = 0 if np.ndim(self.Cs) else 1
         for fold in folds[:first]:
@@ -159,7 +159,7 @@ class SearchedC(BaseSVM):
         return folds
 
     def _become(self, svm: BaseSVM) -> None:
-        """Take over what was fitted."""
+        """Take over the fitted attributes of an estimator."""
         self.best_estimator_ = svm
         vars(self).update(learnt(svm))
 
@@ -169,44 +169,45 @@ class SearchedC(BaseSVM):
         return super().problem_of(examples, sample_weight, n_jobs, self.C_ if C is None else C)
 
     def save(self, path: Any, dtype: str = "float64") -> None:
-        """Write the model of ``C_`` to a file, from which ``maxmargin.load`` makes an estimator of one C."""
+        """Write the model of ``C_`` to a file; ``maxmargin.load`` returns an estimator of one C."""
         check_is_fitted(self, "coef_")
         self.best_estimator_.save(path, dtype)
 
 
 def picked(data: Any, index: np.ndarray) -> Any:
-    """Some examples of what the user gave."""
+    """Select examples from the user's data."""
     return None if data is None else some_of(plain_sequence(data), index)
 
 
 @dataclass(eq=False, repr=False)
 class StructuralSVMCV(SearchedC, StructuralSVM):
-    """StructuralSVM with C chosen by validation: by folds, or on data of your own.
+    """StructuralSVM with C chosen by validation: by folds, or on your own data.
 
     Parameters
     ----------
     model : as in ``StructuralSVM``
     Cs : int or array
-        The values of C, or how many: then they go over four decades from the first C that is of use,
-        found from the data.
+        The values of C, or their number. A number of values covers four decades from the smallest useful C,
+        which is found from the data.
     cv : int, splitter of scikit-learn, iterable of (train, test) or None
         None: five folds.
     scoring : None for ``score``, a name, or callable(estimator, X, Y)
     refit : bool
-        Fit all data at ``C_``; without, only ``C_`` and the scores are known. With ``validation`` the
+        Fit all data at ``C_``. With False, only ``C_`` and the scores are known. With ``validation`` the
         solution of the path is taken, and there is no further fit.
     n_jobs : int, None or concurrent.futures.Executor
-        Folds at a time, with the result of one thread; of a model in Python, workers of its oracle.
+        Number of folds at a time; the result is the same as with one thread. For a model in Python, the
+        workers of its oracle.
     hinge, rescaling, solver, tol, max_passes, max_seconds, prior, nonnegative, random_state, verbose
-        Of each solution, as in ``StructuralSVM``.
+        Parameters of each solution, as in ``StructuralSVM``.
 
     Attributes
     ----------
-    C_ : float, the C of the best mean score; of equal ones the smallest
+    C_ : float, the C of the best mean score; among equal scores the smallest
     Cs_ : array, ascending
     scores_ : array of shape (folds, values of C);  best_score_ : float
-    certificates_ : list of the folds, of lists: what is proven for each solution
-    best_estimator_ : the ``StructuralSVM`` with ``C_``; its fitted attributes are those of this one, too
+    certificates_ : one list for each fold, with the certificate of each solution
+    best_estimator_ : the ``StructuralSVM`` with ``C_``; this object has the same fitted attributes
     """
 
     checks: ClassVar[Checks] = StructuralSVM.checks | OWN_CHECKS
@@ -235,7 +236,7 @@ class StructuralSVMCV(SearchedC, StructuralSVM):
 
 @dataclass(eq=False, repr=False)
 class MulticlassSVCCV(SearchedC, MulticlassSVC):
-    """MulticlassSVC with C chosen by validation: by folds, or on data of your own.
+    """MulticlassSVC with C chosen by validation: by folds, or on your own data.
 
     Parameters
     ----------
@@ -243,7 +244,7 @@ class MulticlassSVCCV(SearchedC, MulticlassSVC):
     random_state, verbose
         As in ``MulticlassSVC``.
     Cs, cv, scoring, refit, n_jobs
-        As in ``StructuralSVMCV``; folds keep the shares of the classes. With scoring=None the score weighs
+        As in ``StructuralSVMCV``. Folds keep the shares of the classes. With scoring=None the score weighs
         classes by class_weight.
 
     Attributes

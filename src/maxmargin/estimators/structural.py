@@ -1,4 +1,4 @@
-"""StructuralSVM: any model, in the style of scikit-learn."""
+"""StructuralSVM: an estimator for any structured model, in the style of scikit-learn."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from maxmargin.models.examples import Examples
 from maxmargin.models.protocol import Model, check_protocol
 from maxmargin.parts.fit import streams
 
-MOST_BEST = 2**31 - 1  # outputs of ``predict_k_best``: no machine holds more
+MOST_BEST = 2**31 - 1  # largest k of ``predict_k_best``; no machine holds more outputs
 
 
 def one_by_one(X: Any) -> Any:
-    """Examples in turn, rows of a sparse matrix too."""
+    """Iterate over examples; a sparse matrix gives its rows."""
     return (X.tocsr()[i : i + 1] for i in range(X.shape[0])) if sp.issparse(X) else X
 
 
 class Structured(ConfidentSVM, Inspection):
-    """What estimators of any model share, whatever they minimise: how they predict and are scored."""
+    """Base class of the estimators of structured models: prediction and scores."""
 
     model_: Any
     coef_: np.ndarray
@@ -43,12 +43,13 @@ class Structured(ConfidentSVM, Inspection):
     lone: ClassVar[dict[str, str]] = {
         "tagging": "all labels are predicted to be {} (others may need more weight)"
     }
-    scored: ClassVar[bool] = True  # whether the score of a prediction is one of what is observed
+    # Whether ``decision_function`` exists; predictions with hidden parts have no score.
+    scored: ClassVar[bool] = True
 
     model: Any
 
     def check_model(self) -> None:
-        """Refuse what is not a model whose outputs the data show as a whole."""
+        """Reject models with hidden parts, and objects that are not models."""
         if isinstance(self.model, type):
             raise TypeError(f"model: give an instance, {self.model.__name__}(), not the class")
         if getattr(self.model, "hidden", False):
@@ -65,7 +66,7 @@ class Structured(ConfidentSVM, Inspection):
         X, Y = examples_of(given.X, given.Y)
         model = given.model if reset else self.model_
         if isinstance(model, Model) and not in_parts:
-            X = model.convert(X, self._jobs())  # attributes are read once
+            X = model.convert(X, self._jobs())  # converts attributes once
         return replace(given, X=X, Y=Y)
 
     @staticmethod
@@ -78,18 +79,18 @@ class Structured(ConfidentSVM, Inspection):
             self.classes_: np.ndarray = model.classes_
 
     def predict(self, X: Any, constraints: Any = None, fixed: Any = None) -> Sequence[Any]:
-        """The best output of every example: an array of labels where an output is one, else a list.
+        """Return the best output of every example: an array if an output is one label, else a list.
 
-        The list has an array of labels for each sequence (``tolist`` makes lists of them), a row or a set for
-        ``MultiLabel``, a tree for ``Grammar``.
+        The list holds an array of labels for each sequence (``tolist`` makes lists of them), a row or a set
+        for ``MultiLabel``, a tree for ``Grammar``.
 
         Parameters
         ----------
         constraints : list of ``models.constraints``, the same for all examples, or a list for each example
-            What the outputs must keep; for FactorGraph and MultiLabel.
-        fixed : list of what is known of each example
-            Its labels with None where one is free, a dict from positions to labels, or None: the outputs
-            are the best of those that have these labels; for Chain.
+            Constraints on the outputs, for FactorGraph and MultiLabel.
+        fixed : list with the known labels of each example
+            The labels of an example with None for a free one, a dict from positions to labels, or None. The
+            result is the best output that has these labels; for Chain.
         """
         check_is_fitted(self, "coef_")
         with self._workers(self.model_) as executor:
@@ -109,9 +110,9 @@ class Structured(ConfidentSVM, Inspection):
             return examples.constrained(self.coef_, constraints)
 
     def _ready(self, examples: Examples) -> Any:
-        """coef_ as predictions take it: packed once, and again where it is another array.
+        """coef_ packed for predictions; packed again if it is another array.
 
-        It is read-only from then on: a change in place would not be seen.
+        The array becomes read-only, because a change in place would not be noticed.
         """
         known = self.__dict__.get("_packed", (None, None, None))
         if known[0] is not self.coef_ or known[1] is not self.model_ or self.coef_.flags.writeable:
@@ -124,18 +125,18 @@ class Structured(ConfidentSVM, Inspection):
 
     @available_if(lambda svm: svm.scored)
     def decision_function(self, X: Any) -> np.ndarray:
-        """The score <w, Psi(x, y)> of the prediction of every example, (n,)."""
+        """Return the score <w, Psi(x, y)> of the prediction of every example, (n,)."""
         return self._bound(X).decide(self.coef_, self._jobs())
 
     def predict_margins(self, X: Any) -> Any:
-        """For each node the best score of an output less the best score with another label at the node.
+        """Return for each node the best score minus the best score with another label at the node.
 
-        A list with a vector for each example; (n,) where an output is one label.
+        The result is a list with a vector for each example, or an array (n,) if an output is one label.
         """
         return self._bound(X).margins(self.coef_, self._jobs())
 
     def _bound(self, X: Any, Y: Any = None) -> Examples:
-        """The fitted model on data."""
+        """Bind the fitted model to data."""
         check_is_fitted(self, "coef_")
         X, Y = (plain_sequence(X), None) if Y is None else examples_of(X, Y)
         return self._bind(Given(X, Y, model=self.model_))
@@ -169,7 +170,7 @@ class Structured(ConfidentSVM, Inspection):
         return found
 
     def predict_k_best(self, X: Any, k: int) -> list[list[tuple[Any, float]]]:
-        """For every example the k best outputs with their scores, best first."""
+        """Return for every example the k best outputs with their scores, best first."""
         check_is_fitted(self, "coef_")
         self._check_k_best()
         whole().check("k", k)
@@ -182,11 +183,12 @@ class Structured(ConfidentSVM, Inspection):
             raise ValueError(f"model {type(self.model_).__name__} has no inference_k_best")
 
     def prune(self, tolerance: float) -> Any:
-        """A fitted copy whose weights of at most ``tolerance`` are zero: smaller, nearly the same scores.
+        """Return a fitted copy with all weights of at most ``tolerance`` set to zero; scores change little.
 
-        ``pruning_`` of the copy has what was dropped: the score of an output y changes by no more than
-        ``pruning_.largest`` |Psi(x, y)|_1, and ``pruning_.norm`` |Psi(x, y)|; ``score_change(X)`` is the
-        largest change for given examples. Its certificate bounds the optimum from below only.
+        The attribute ``pruning_`` of the copy holds the dropped weights. The score of an output y changes by
+        at most ``pruning_.largest`` |Psi(x, y)|_1, and by at most ``pruning_.norm`` |Psi(x, y)|.
+        ``score_change(X)`` is the largest change for given examples. The certificate of the copy is only a
+        lower bound on the optimum.
         """
         check_is_fitted(self, "coef_")
         FINITE.check("tolerance", tolerance)
@@ -205,24 +207,25 @@ class Structured(ConfidentSVM, Inspection):
         return pruned
 
     def score_change(self, X: Any) -> np.ndarray:
-        """For every example the largest change, over all of its outputs, that ``prune`` made to a score."""
+        """Return for every example the largest change of any output's score that ``prune`` made."""
         check_is_fitted(self, "pruning_")
         self._check_k_best()
         return self.pruning_.change(self.model_, one_by_one(plain_sequence(X)))
 
     def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
-        """Share of correctly predicted nodes, over all examples: positions of sequences, labels of sets.
+        """Share of correctly predicted nodes over all examples: positions of sequences, labels of sets.
 
-        With many nodes of one label, such as "O" outside of entities, it is high for a model that finds
-        nothing: ``maxmargin.metrics`` has scores for that. A label that the model does not know is never
-        correct. A model may count otherwise (``agreement``): for trees the score is labelled bracket F1.
+        If most nodes have one label, such as "O" outside entities, the score is high for a model that finds
+        no entities; ``maxmargin.metrics`` has scores for that case. A label that the model does not know is
+        never correct. A model may count differently (``agreement``): for trees the score is labelled bracket
+        F1.
         """
         Y, _, counts = self._compared(X, Y)
         right, total = check_weights(sample_weight, len(Y)) @ counts
-        return float(right / total) if total else 1.0  # nothing to find, and nothing claimed
+        return float(right / total) if total else 1.0  # no nodes, neither true nor predicted
 
     def loss(self, X: Any, Y: Any) -> float:
-        """Mean task loss of ``predict(X)``; of the whole sample where the loss is one of it."""
+        """Mean task loss of ``predict(X)``; for a sample loss such as F1: the loss of the whole sample."""
         check_is_fitted(self, "coef_")
         if getattr(self.model_, "joint", False):
             return self.model_.bind(*examples_of(X, Y)).loss_at(self.coef_)
@@ -230,11 +233,11 @@ class Structured(ConfidentSVM, Inspection):
         return float(np.mean([model.loss(y, p) for y, p in zip(Y, outputs, strict=True)]))
 
     def _judge(self, Y: Any) -> Any:
-        """The model whose loss compares predictions with these outputs."""
+        """The model whose loss compares predictions with these true outputs."""
         return self.model_
 
     def _compared(self, X: Any, Y: Any) -> tuple[Any, Sequence[Any], np.ndarray]:
-        """The true outputs, the predicted ones, and of each how many nodes agree and how many there are."""
+        """True outputs, predicted outputs, and per example the number of correct nodes and of all nodes."""
         X, Y = examples_of(X, Y)
         outputs, counts = self.predict(X), []
         for i, (y, output) in enumerate(zip(Y, outputs, strict=True)):
@@ -247,7 +250,7 @@ class Structured(ConfidentSVM, Inspection):
         return Y, outputs, np.array(counts)
 
     def _agreement(self, i: int, y: Any, y_hat: Any) -> tuple[float, float]:
-        """How many nodes of two outputs agree, and how many there are, as the model counts them."""
+        """Count the nodes that agree in two outputs, and all nodes, as the model counts them."""
         masked = is_masked(y) or (isinstance(y, list | tuple) and any(map(is_masked, y)))
         if masked and isinstance(self.model_, Model):
             raise ValueError("has masked entries")
@@ -257,7 +260,7 @@ class Structured(ConfidentSVM, Inspection):
             return float(y == y_hat), 1
         if len(y) != len(y_hat) and isinstance(self.model_, Model):
             raise ValueError(f"Y[{i}] has {len(y)} nodes, but {len(y_hat)} were predicted")
-        # Outputs of an own model may differ in length: what one has more than the other is wrong.
+        # Outputs of a user's model may differ in length; extra nodes count as wrong.
         same = sum(bool(np.all(a == b)) for a, b in zip(y, y_hat, strict=False))
         return float(same), max(len(y), len(y_hat))
 
@@ -267,7 +270,8 @@ class StructuralSVM(Structured):
     """Structural support vector machine.
 
     Minimises P(w) = 1/2 |w|^2 + C sum_i v_i xi_i(w), with xi_i(w) = max_y Delta(y_i, y) +
-    <w, Psi(x_i, y) - Psi(x_i, y_i)>, until the gap between P(w) and a dual bound D(a) is small enough.
+    <w, Psi(x_i, y) - Psi(x_i, y_i)>. Training ends when the gap between P(w) and a dual bound D(a) is small
+    enough.
 
     Parameters
     ----------
@@ -275,26 +279,26 @@ class StructuralSVM(Structured):
     C : float
         Weight of the risk. The papers' lambda form is C = 1 / (lambda n).
     hinge, rescaling : str
-        The formulation: rescaling="margin" (as above) or "slack" (Delta times 1 + <w, psi>); hinge="max" (as
-        above) or "sum": sum_y max(0, .) in place of max_y.
+        The formulation. rescaling="margin" is the formula above; "slack" multiplies Delta by 1 + <w, psi>.
+        hinge="max" is the formula above; "sum" is sum_y max(0, .) in place of max_y.
     solver : str or solvers.Solver
         "auto", a name of ``solvers.SOLVERS``, or an instance with options such as solvers.OneSlack(cache=5).
     tol : float or "auto"
-        Wanted gap. A number is in units of the task loss; "auto" is a hundredth of the primal, and where C is
-        small a tenth of what can be learnt (docs/choosing_c.md, also on what test scores lose by it).
+        Wanted gap. A number is in units of the task loss. "auto" is a hundredth of the primal; for small C
+        it is a tenth of what can be learnt. docs/choosing_c.md also says how much test scores lose by it.
     max_passes, max_seconds : float
         Budgets; a pass is n oracle calls.
     prior : (mean, scale) or None
-        1/2 (w - mean)' Sigma^-1 (w - mean) in place of 1/2 |w|^2: the mean a vector or a number, the scale
-        a number s, Sigma = s^2 I, a vector of these, or a matrix, Sigma itself. In a vector a scale may be
-        infinite: that weight is not regularised.
+        1/2 (w - mean)' Sigma^-1 (w - mean) in place of 1/2 |w|^2. The mean is a vector or a number. The
+        scale is a number s with Sigma = s^2 I, a vector of such numbers, or the matrix Sigma itself. In a
+        vector a scale may be infinite: that weight is not regularised.
     nonnegative : indices or mask over ``coef_``, or None
         Weights that must not be negative.
     warm_start : bool
         Start the next fit from the multipliers of the last one (same examples; C may change).
     n_jobs : int, None or concurrent.futures.Executor
         Threads of the compiled models, or workers of an oracle written in Python. The same number gives
-        the same bits.
+        bitwise identical results.
     random_state : int, RandomState or None
     verbose : int
         1: a progress line on stderr; 2: through the logger "maxmargin".
@@ -304,7 +308,7 @@ class StructuralSVM(Structured):
     coef_ : array, the weights
     certificate_ : Certificate
     history_ : dict of arrays
-    model_ : the fitted model; classes_ where it has classes
+    model_ : the fitted model; classes_ if it has classes
     solver_ : name of the solver that was used
     support_ : the multipliers, for ``certify`` and ``warm_start``
     """
@@ -341,15 +345,17 @@ class StructuralSVM(Structured):
 
         Parameters
         ----------
-        X, Y : sequences of examples and their outputs, as the model takes them; for solver="streaming" also
-            an iterable of chunks (X, Y) or (X, Y, sample_weight), with Y=None
+        X, Y : sequences of examples and their outputs, as the model takes them.
+            For solver="streaming", X may be an iterable of chunks (X, Y) or (X, Y, sample_weight), with
+            Y=None.
         sample_weight : array of shape (n,), one weight for each example
         node_weight : list of arrays, a factor on the loss of each position (Chain)
         callbacks : callbacks.Callback objects, which receive every step; one may stop training
         checkpoint : file, or None
-            Where to write, from time to time and at the end, what a later fit needs: docs/checkpoints.md.
-        checkpoint_every : seconds between two of them; they are written between passes
-        resume : whether to go on from the checkpoint, where there is one
+            File for the state that a later fit needs to resume, written regularly and at the end
+            (docs/checkpoints.md).
+        checkpoint_every : seconds between two checkpoints; they are written between passes
+        resume : whether to resume from the checkpoint if there is one
         """
         kept = (checkpoint, checkpoint_every, resume)
         self._fit(Given(X, Y, sample_weight, node_weight, callbacks=callbacks, kept=kept))
@@ -358,14 +364,14 @@ class StructuralSVM(Structured):
     def partial_fit(
         self, X: Any, Y: Any, classes: Any = None, sample_weight: Any = None
     ) -> StructuralSVM:
-        """Train on one more chunk; the objective is that of all chunks so far, with weight C per example.
+        """Train on one more chunk; the objective covers all chunks so far, with weight C per example.
 
-        Examples that carry multipliers are kept, within the solver's ``cache_bytes``; the others go. See
-        docs/data.md for what ``certificate_`` then proves.
+        Examples that carry multipliers are kept, within the solver's ``cache_bytes``; the others are
+        discarded. See docs/data.md about the meaning of ``certificate_``.
 
         Parameters
         ----------
-        classes : all labels, at the first call; else those of the first chunk are all
+        classes : all labels, at the first call; without it, the first chunk must contain all labels
         """
         self._partial_fit(Given(X, Y, sample_weight, classes=classes))
         return self

@@ -1,4 +1,4 @@
-"""Scores that fit the task, with readable reports; scorers for scikit-learn."""
+"""Task-specific scores, readable reports, and scorers for scikit-learn."""
 
 from maxmargin.metrics.scorers import get_scorer, get_scorer_names
 from maxmargin.metrics.scores import (

@@ -1,9 +1,9 @@
-"""Precision, recall and F1 of things that were found, by kind and over all of them.
+"""Precision, recall and F1 of predicted items, for each kind and over all kinds.
 
     precision = matched / predicted,   recall = matched / true,   F1 = 2 matched / (true + predicted)
 
-and 0 where nothing is there to divide by. "micro" counts all kinds together; "macro" is the mean over the
-kinds that the truth or the prediction has. True and predicted outputs are put side by side here as well.
+A ratio is 0 if its denominator is 0. "micro" counts all kinds together; "macro" is the mean over the
+kinds that occur in the truth or in the prediction. This module also pairs true outputs with predicted ones.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from maxmargin.data.table import Table
 
 
 def is_label(y: Any) -> bool:
-    """Whether an output is one label, and not a sequence of them; a string is one."""
+    """Whether an output is a single label and not a sequence of labels; a string is a single label."""
     return (
         isinstance(y, str | bytes) or not hasattr(y, "__len__") or getattr(y, "shape", None) == ()
     )
 
 
 def pairs(Y: Any, P: Any) -> Iterator[tuple[int, Any, Any]]:
-    """Example by example the true and the predicted output."""
+    """Yield the number, the true output and the predicted output of each example."""
     n, found = count_of(Y, "Y"), count_of(P, "P")
     if n != found:
         raise ValueError(f"Y has {n} true outputs, but P has {found} predicted ones")
@@ -34,7 +34,7 @@ def pairs(Y: Any, P: Any) -> Iterator[tuple[int, Any, Any]]:
 
 
 def sequence_pairs(Y: Any, P: Any) -> Iterator[tuple[list[Any], list[Any]]]:
-    """Pairs of sequences of labels, of equal lengths; a single label is a sequence of one."""
+    """Yield pairs of label sequences of equal length; a single label counts as a sequence of length one."""
     for i, true, predicted in pairs(Y, P):
         y, p = output_labels(true, f"Y[{i}]"), output_labels(predicted, f"P[{i}]")
         if len(y) != len(p):
@@ -43,7 +43,7 @@ def sequence_pairs(Y: Any, P: Any) -> Iterator[tuple[list[Any], list[Any]]]:
 
 
 def output_labels(y: Any, name: str) -> list[Any]:
-    """The labels of one output, as Python's own values."""
+    """The labels of one output as a list of plain Python values."""
     if isinstance(y, set | frozenset | dict):
         raise ValueError(f"{name} is a {type(y).__name__}, not a sequence of labels")
     if is_label(y):
@@ -52,7 +52,7 @@ def output_labels(y: Any, name: str) -> list[Any]:
 
 
 def flat(Y: Any, P: Any) -> tuple[list[Any], list[Any]]:
-    """All labels of all sequences, true and predicted, one after the other."""
+    """Concatenate the labels of all sequences, true and predicted, into two lists."""
     true: list[Any] = []
     predicted: list[Any] = []
     for y, p in sequence_pairs(Y, P):
@@ -62,7 +62,7 @@ def flat(Y: Any, P: Any) -> tuple[list[Any], list[Any]]:
 
 
 class Counts:
-    """How many things of each kind there are, were predicted, and were predicted rightly."""
+    """Numbers of true, predicted and correctly predicted items of each kind."""
 
     def __init__(self) -> None:
         self.true: Counter[Any] = Counter()
@@ -70,7 +70,7 @@ class Counts:
         self.matched: Counter[Any] = Counter()
 
     def add(self, true: Counter[Any], predicted: Counter[Any]) -> None:
-        """Count things (kind, ...) of one example; one that is there twice counts twice."""
+        """Count the items (kind, ...) of one example; an item that occurs twice counts twice."""
         for total, found in (
             (self.true, true),
             (self.predicted, predicted),
@@ -80,13 +80,13 @@ class Counts:
                 total[thing[0]] += times
 
     def update(self, other: Counts) -> None:
-        """Count what others have counted."""
+        """Add the counts of another object."""
         self.true.update(other.true)
         self.predicted.update(other.predicted)
         self.matched.update(other.matched)
 
     def kinds(self) -> list[Any]:
-        """The kinds that the truth or the prediction has."""
+        """The kinds that occur in the truth or in the prediction, sorted if they can be compared."""
         found = list({**self.true, **self.predicted})
         try:
             return sorted(found)
@@ -94,7 +94,7 @@ class Counts:
             return found
 
     def scores(self, kinds: Iterable[Any]) -> np.ndarray:
-        """Precision, recall and F1 of some kinds, counted together."""
+        """Precision, recall and F1 of the given kinds, counted together."""
         kinds = list(kinds)
         matched, true, predicted = (
             sum(total[kind] for kind in kinds)
@@ -104,7 +104,7 @@ class Counts:
         return np.array([a / b if b else 0.0 for a, b in pairs])
 
     def average(self, average: str) -> np.ndarray:
-        """Precision, recall and F1 of all kinds."""
+        """Micro- or macro-averaged precision, recall and F1 over all kinds."""
         among("micro", "macro").check("average", average)
         kinds = self.kinds()
         if average == "micro" or not kinds:
@@ -112,7 +112,7 @@ class Counts:
         return np.mean([self.scores([kind]) for kind in kinds], axis=0)
 
     def report(self, corner: str) -> Table:
-        """A row for each kind, and two for all of them."""
+        """A table with one row for each kind, and the micro and macro averages in the last two rows."""
         kinds = self.kinds()
         scores = [self.scores([kind]) for kind in kinds]
         scores += [self.average("micro"), self.average("macro")]

@@ -1,4 +1,4 @@
-"""Scores as scikit-learn takes them: ``scoring=get_scorer("entity_f1")`` in cross-validation and searches."""
+"""Scorers for scikit-learn: ``scoring=get_scorer("entity_f1")`` in cross-validation and searches."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ UNKNOWN_ACCURACY = "unknown_accuracy"
 
 
 class Said(BaseEstimator):
-    """Predictions that are there already, as an estimator."""
+    """An estimator that returns predictions computed beforehand."""
 
     def __init__(self, labels: Any):
         self.labels = labels
 
     def predict(self, X: Any) -> Any:
-        """What was predicted."""
+        """Return the stored predictions, whatever X is."""
         return self.labels
 
 
 @dataclass(frozen=True)
 class NodeScorer:
-    """A scorer of scikit-learn's over all nodes of all outputs: its name is one of theirs."""
+    """A scikit-learn scorer, given by its name, applied to all nodes of all outputs."""
 
     name: str
 
@@ -62,8 +62,8 @@ class NodeScorer:
 class UnknownScorer:
     """Accuracy at positions whose word is not among the attributes of training.
 
-    attribute : the key of the word in a token's dict, or what is before "=" in its strings; None: tokens are
-        words
+    attribute : the key of the word in a token's dict, or the text before "=" in a token's strings; None if
+        tokens are words.
     """
 
     attribute: str | None = None
@@ -73,7 +73,7 @@ class UnknownScorer:
         return unknown_accuracy_score(Y, svm.predict(X), words, svm.feature_names_)
 
     def word(self, token: Any) -> str:
-        """The word of a token, by the name of its feature."""
+        """The word of a token, written like the name of its feature in training."""
         if isinstance(token, str):
             return token
         start = f"{self.attribute}="
@@ -88,14 +88,14 @@ class UnknownScorer:
 
 
 def get_scorer(name: str, **options: Any) -> Any:
-    """A scorer by name, for ``scoring=``.
+    """Return a scorer by name, for ``scoring=``.
 
     Parameters
     ----------
-    name : one of ``get_scorer_names()``; or a name of scikit-learn's that needs predictions only, such as
-        "f1_macro", which is then over all nodes of all outputs
-    options : of the score, such as scheme="iobes" of "entity_f1" or average="macro"; of "unknown_accuracy"
-        the attribute that is the word, attribute="word"
+    name : one of ``get_scorer_names()``; or a scikit-learn name that needs predictions only.
+        A scikit-learn score, such as "f1_macro", is computed over all nodes of all outputs.
+    options : options of the score, such as scheme="iobes" for "entity_f1" or average="macro".
+        For "unknown_accuracy", attribute="word" names the attribute that holds the word.
     """
     if name == UNKNOWN_ACCURACY:
         return UnknownScorer(**options)
@@ -111,5 +111,5 @@ def get_scorer(name: str, **options: Any) -> Any:
 
 
 def get_scorer_names() -> list[str]:
-    """The names of the scores of this library."""
+    """The names of the scores of this library, in alphabetical order."""
     return sorted([*SCORES, UNKNOWN_ACCURACY])

@@ -1,4 +1,4 @@
-"""Scores of predicted outputs, each with its report: entities, tags, brackets, sets of labels."""
+"""Scores of predicted outputs, each with a report: entities, tags, brackets, label sets."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from maxmargin.metrics.counts import Counts, flat, pairs, sequence_pairs
 def entity_spans(
     tags: Any, scheme: str = "iob2", outside: str = "O", strict: bool = False
 ) -> list[Span]:
-    """The entities (type, first position, position after the last) of a sequence of tags.
+    """Return the entities (type, first position, position after the last) of a tag sequence.
 
     Parameters
     ----------
     scheme : "iob1", "iob2", "ioe1", "ioe2", "iobes" or "bioes", "bilou"
-    outside : the tag of what is in no entity
-    strict : count only entities whose tags are well-formed; else tags are repaired as conlleval does
+    outside : the tag of positions outside all entities
+    strict : count only entities whose tags are well-formed; otherwise repair tags as conlleval does
     """
     return spans_of(list(tags), scheme, outside, strict)
 
 
 def entity_counts(Y: Any, P: Any, scheme: str, outside: str, strict: bool) -> Counts:
-    """Entities by type; one is right if its type, its start and its end are."""
+    """Count entities by type; an entity is correct if its type, start and end match."""
     counts = Counts()
     for i, (true, predicted) in enumerate(sequence_pairs(Y, P)):
         try:
@@ -54,7 +54,7 @@ def entity_f1_score(
     outside: str = "O",
     strict: bool = False,
 ) -> float:
-    """F1 of entities in tag sequences: that of conlleval; average="macro": the mean over types."""
+    """F1 of the entities in tag sequences, as conlleval computes it; average="macro": the mean over types."""
     return float(entity_counts(Y, P, scheme, outside, strict).average(average)[2])
 
 
@@ -66,7 +66,7 @@ def entity_precision_score(
     outside: str = "O",
     strict: bool = False,
 ) -> float:
-    """Share of the predicted entities that are right."""
+    """Share of the predicted entities that are correct."""
     return float(entity_counts(Y, P, scheme, outside, strict).average(average)[0])
 
 
@@ -93,7 +93,7 @@ def entity_report(
 
 
 def tag_counts(Y: Any, P: Any) -> Counts:
-    """Positions by label."""
+    """Count the positions of each label."""
     counts = Counts()
     for true, predicted in sequence_pairs(Y, P):
         counts.add(*(Counter((y, t) for t, y in enumerate(side)) for side in (true, predicted)))
@@ -101,33 +101,33 @@ def tag_counts(Y: Any, P: Any) -> Counts:
 
 
 def tag_accuracy_score(Y: Any, P: Any) -> float:
-    """Share of the positions, of all sequences together, whose label is right."""
+    """Share of all positions, over all sequences together, whose label is correct."""
     true, predicted = flat(Y, P)
     return float(np.mean(list(map(eq, true, predicted)))) if true else 0.0
 
 
 def tag_report(Y: Any, P: Any) -> Table:
-    """Precision, recall and F1 of positions by label; (micro) is the share of right labels."""
+    """Precision, recall and F1 of positions by label; the (micro) row is the share of correct labels."""
     return tag_counts(Y, P).report("label")
 
 
 def sequence_accuracy_score(Y: Any, P: Any) -> float:
-    """Share of the sequences whose labels are all right."""
+    """Share of the sequences whose labels are all correct."""
     right = same_sequences(Y, P)
     return float(np.mean(right)) if right else 0.0
 
 
 def same_sequences(Y: Any, P: Any) -> list[bool]:
-    """Of each sequence whether its labels are all right."""
+    """Whether all labels of a sequence are correct, for each sequence."""
     return [true == predicted for true, predicted in sequence_pairs(Y, P)]
 
 
 def unknown_accuracy_score(Y: Any, P: Any, words: Any, known: Collection[Any]) -> float:
-    """Share of right labels among the positions whose word is not a known one; NaN if there is none.
+    """Share of correct labels at positions whose word is not in ``known``; NaN if there are none.
 
     Parameters
     ----------
-    words : sequences of words, as long as those of labels
+    words : word sequences, as long as the label sequences
     known : the words of training; a set is fastest
     """
     known, right, total = set(known), 0, 0
@@ -140,9 +140,9 @@ def unknown_accuracy_score(Y: Any, P: Any, words: Any, known: Collection[Any]) -
 
 
 def confusion(Y: Any, P: Any, labels: Any = None) -> Table:
-    """How often each label (row) was predicted as each (column), over all positions.
+    """Count how often each true label (row) was predicted as each label (column), over all positions.
 
-    labels : those of the rows and columns, in this order; None: all that occur
+    labels : the labels of the rows and columns, in this order; None: all labels that occur
     """
     seen = Counter(
         pair
@@ -161,18 +161,18 @@ def confusion(Y: Any, P: Any, labels: Any = None) -> Table:
 
 
 def bracket_f1_score(Y: Any, P: Any, root: bool = True) -> float:
-    """Labelled bracket F1 of trees; root=False leaves the roots out, as evalb does with TOP."""
+    """Labelled bracket F1 of trees; root=False leaves out the roots, as evalb leaves out TOP."""
     return bracket_f1(Y, P, root)
 
 
 def bracket_report(Y: Any, P: Any, root: bool = True) -> Table:
-    """Labelled bracket precision, recall and F1 by label of the phrases."""
-    bracket_scores(Y, P, root)  # refuses trees over different words
+    """Labelled bracket precision, recall and F1, by phrase label."""
+    bracket_scores(Y, P, root)  # checks that paired trees have the same words
     return bracket_counts(Y, P, root).report("phrase")
 
 
 def bracket_counts(Y: Any, P: Any, root: bool = True) -> Counts:
-    """Phrases by label."""
+    """Count phrases by label."""
     counts = Counts()
     for _, true, predicted in pairs(Y, P):
         counts.add(*(labelled_spans(as_tree(tree), root) for tree in (true, predicted)))
@@ -183,7 +183,7 @@ def bracket_counts(Y: Any, P: Any, root: bool = True) -> Counts:
 
 
 def set_counts(Y: Any, P: Any) -> Counts:
-    """Labels of sets, or columns of matrices of 0 and 1."""
+    """Count the labels of label sets, or of the rows of 0-1 matrices."""
     counts = Counts()
     for i, true, predicted in pairs(sets_of_labels(Y), sets_of_labels(P)):
         both = members(true, f"Y[{i}]"), members(predicted, f"P[{i}]")
@@ -192,7 +192,7 @@ def set_counts(Y: Any, P: Any) -> Counts:
 
 
 def sets_of_labels(Y: Any) -> Any:
-    """A matrix of 0 and 1 as the tuples of the columns that are on; sets as they are."""
+    """Turn a 0-1 matrix into tuples of the columns that are 1, row by row; return label sets unchanged."""
     if not is_matrix(Y):
         return Y
     table = Y.toarray() if sp.issparse(Y) else Y
@@ -200,14 +200,14 @@ def sets_of_labels(Y: Any) -> Any:
 
 
 def multilabel_f1_score(Y: Any, P: Any, average: str = "micro") -> float:
-    """F1 of sets of labels, or matrices of 0 and 1: of all labels together, or the mean over labels.
+    """F1 of label sets or 0-1 matrices.
 
-    "macro" is over the labels that the truth or the prediction has, where scikit-learn counts a column
-    without either as 0.
+    The average "micro" counts all labels together. The average "macro" is the mean over the labels that occur
+    in the truth or in the prediction. The macro average of scikit-learn scores a column without either as 0.
     """
     return float(set_counts(Y, P).average(average)[2])
 
 
 def multilabel_report(Y: Any, P: Any) -> Table:
-    """Precision, recall and F1 by label of the sets."""
+    """Precision, recall and F1 of label sets, by label."""
     return set_counts(Y, P).report("label")

@@ -1,4 +1,4 @@
-"""The scores and the report that fit a task, counted in batches: what a line of a command and a page show."""
+"""The scores and the report of each task, counted in batches, for the command line and for report pages."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ from maxmargin.metrics.scores import (
 
 @dataclass
 class Tally:
-    """Of one label per example."""
+    """Scores of single labels, one per example."""
 
     counts: Counts = field(default_factory=Counts)
 
     def add(self, Y: Any, P: Any) -> None:
-        """Count the outputs of some examples, the true and the predicted ones."""
+        """Count the true and predicted outputs of a batch of examples."""
         self.counts.update(tag_counts(Y, P))
 
     @property
     def accuracy(self) -> float:
-        """The share of right labels, of all positions together."""
+        """The share of correct labels over all positions together."""
         total = self.counts.true.total()
         return self.counts.matched.total() / total if total else 0.0
 
     def scores(self) -> dict[str, float]:
-        """Of all that was added."""
+        """The scores of all examples added so far, by name."""
         return {"accuracy": self.accuracy, "macro F1": float(self.counts.average("macro")[2])}
 
     def report(self) -> Table | None:
-        """A row for each label."""
+        """A table with one row for each label, or None if the task has no table."""
         return self.counts.report("label")
 
 
 @dataclass
 class TaggingTally(Tally):
-    """Of sequences of labels; of entities where the labels are tags of spans."""
+    """Scores of label sequences, and of entities if the labels follow a tagging scheme."""
 
     right: int = 0
     sequences: int = 0
-    # By each scheme that all tags up to now may be of, until all were seen.
+    # Entity counts under every tagging scheme that fits all tags seen so far.
     entities: dict[str, Counts] = field(
         default_factory=lambda: {name: Counts() for name in SCHEMES_OF_TAGS}
     )
@@ -79,7 +79,7 @@ class TaggingTally(Tally):
         return scores
 
     def report(self) -> Table | None:
-        """A row for each type of entities, or for each label."""
+        """A table with one row for each entity type, or for each label if the tags mark no entities."""
         counts = self._of_entities()
         return super().report() if counts is None else counts.report("entity")
 
@@ -89,7 +89,7 @@ class TaggingTally(Tally):
 
 
 class SetTally(Tally):
-    """Of sets of labels."""
+    """Scores of label sets."""
 
     def add(self, Y: Any, P: Any) -> None:
         self.counts.update(set_counts(Y, P))
@@ -100,7 +100,7 @@ class SetTally(Tally):
 
 @dataclass
 class TreeTally(Tally):
-    """Of trees."""
+    """Scores of trees."""
 
     brackets: BracketScores = field(default_factory=lambda: BracketScores(0, 0, 0, 0, 0))
 
@@ -117,7 +117,7 @@ class TreeTally(Tally):
 
 @dataclass
 class NumberTally(Tally):
-    """Of real numbers."""
+    """Scores of real numbers."""
 
     pairs: list[np.ndarray] = field(default_factory=list)
 

@@ -1,4 +1,4 @@
-"""What people look at: plots of training, of choices and of weights, and a page about an estimator."""
+"""Plots of training, of the choice of C and of weights; and an HTML page about an estimator."""
 
 from maxmargin.report.plots import (
     convergence_plot,

@@ -1,4 +1,4 @@
-"""Parts of a page: whatever comes from data or names is escaped here, and cut where it is too long."""
+"""Parts of the report page: text from data and names is escaped here, and cut if it is too long."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ import numpy as np
 
 from maxmargin.data.table import Table
 
-MOST_TEXT = 160  # characters of a text
-MOST_ROWS, MOST_COLUMNS = 300, 40  # of a table
-TOTALS = ("(micro)", "(macro)")  # rows that stay below when a table is sorted
+MOST_TEXT = 160  # characters that the page shows of one text; longer texts are cut
+# Size limits of a table; a larger one fills the page and slows the browser.
+MOST_ROWS, MOST_COLUMNS = 300, 40
+TOTALS = ("(micro)", "(macro)")  # rows that stay at the bottom when the reader sorts a table
 
 
 def text(value: Any) -> str:
-    """Any value as text of the page."""
+    """Convert any value to HTML text: escaped, and cut after MOST_TEXT characters."""
     words = str(value)
     return escape(words if len(words) <= MOST_TEXT else words[: MOST_TEXT - 1] + "…")
 
 
 def shown_number(value: Any) -> str:
-    """A number as it is shown; nothing for what is not there."""
+    """Format a number for the page; NaN becomes an empty text."""
     value = float(value)
     if np.isnan(value):
         return ""
@@ -35,26 +36,26 @@ def shown_number(value: Any) -> str:
 
 
 def is_number_cell(value: Any) -> bool:
-    """Whether a cell is one; True and False are words."""
+    """Whether a table cell holds a number; True and False are shown as words."""
     return isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_)
 
 
 def colour(shade: float) -> str:
-    """The colour of a cell: blue above zero, red below, by its size; 1 is the strongest."""
+    """HTML attributes that colour a cell: blue above zero, red below; 1 is the strongest shade."""
     if not np.isfinite(shade) or abs(shade) < 0.005:
         return ""
     return f' class="heat{" minus" if shade < 0 else ""}" style="--v:{min(1.0, abs(shade)):.2f}"'
 
 
 def cell(value: Any, shade: float = 0.0) -> str:
-    """One cell."""
+    """One table cell."""
     if is_number_cell(value):
         return f"<td{colour(shade)}>{shown_number(value)}</td>"
     return f'<td class="text">{text(value)}</td>'
 
 
 def html_table(found: Table, shades: np.ndarray | None = None) -> str:
-    """A table whose columns can be sorted; ``shades``: of each cell, from -1 to 1."""
+    """A table that the reader can sort by column; ``shades`` gives each cell a value from -1 to 1."""
     columns, n = found.columns[:MOST_COLUMNS], min(len(found), MOST_ROWS)
     cells = [found[name].tolist() for name in columns]
     if shades is None:
@@ -80,7 +81,7 @@ def html_table(found: Table, shades: np.ndarray | None = None) -> str:
 
 
 def facts(values: Mapping[str, Any]) -> str:
-    """Names and values."""
+    """A table of names and values."""
     rows = "".join(
         f'<tr><th scope="row">{text(name)}</th>{cell(value)}</tr>' for name, value in values.items()
     )
@@ -88,17 +89,17 @@ def facts(values: Mapping[str, Any]) -> str:
 
 
 def paragraph(words: str) -> str:
-    """A sentence or two."""
+    """A paragraph of escaped text."""
     return f"<p>{text(words)}</p>"
 
 
 def row(parts: Iterable[str]) -> str:
-    """Parts beside each other where there is room."""
+    """Place parts side by side if the window is wide enough; empty parts are left out."""
     return f'<div class="row">{"".join(f"<div>{part}</div>" for part in parts if part)}</div>'
 
 
 def document(title: str, about: str, sections: Mapping[str, str]) -> str:
-    """The page; sections without content are left out. Nothing but its own script may run in it."""
+    """The whole page, without empty sections. Its security policy allows only its own script to run."""
     here = Path(__file__)
     style, script = (here.with_name(f"page.{end}").read_text("utf-8") for end in ("css", "js"))
     known = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -1,7 +1,7 @@
-"""One page about a fitted estimator: what is proven, how training went, what it learnt, where it fails.
+"""One page about a fitted estimator: its certificate, its training, its weights and its mistakes.
 
-The page is a file of its own: no network, no script but the one that sorts tables. It reads fitted attributes
-and public methods; what an estimator does not have is not on its page.
+The page is a self-contained file: it needs no network, and its only script sorts tables. It reads fitted
+attributes and public methods. If an estimator lacks an attribute, the page leaves out that section.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from maxmargin.report.html import document, facts, html_table, paragraph, row, t
 from maxmargin.report.plots import path_of, pixels_of
 from maxmargin.report.svg import chart, picture
 
-LABELS_SHOWN = 30  # in a heat map, or with weights by name
-MOST_PIXELS = 150_000  # of all images together
+LABELS_SHOWN = 30  # labels in a heat map or among the weights by name; more are unreadable
+MOST_PIXELS = 150_000  # pixels in all images together; limits the size of the page
 
 
 @dataclass
 class Subject:
-    """What a page is about: an estimator, data to judge it by, and what its outputs are."""
+    """The subject of a page: an estimator, and optionally labelled examples to judge it by."""
 
     svm: Any
     X: Any = None
@@ -44,12 +44,12 @@ class Subject:
 
     @property
     def task(self) -> str:
-        """What outputs are: a key of the scores; empty for own ones."""
+        """The task of the model, a key of TALLIES; empty for a user's own model."""
         return getattr(self.svm.model_, "task", "")
 
     @property
     def looks_inside(self) -> bool:
-        """Whether the model has views of its weights."""
+        """Whether the model gives names to its weights."""
         return hasattr(self.svm, "feature_names_")
 
     @property
@@ -59,7 +59,7 @@ class Subject:
 
 
 def page_of(subject: Subject, title: str) -> str:
-    """The page as text."""
+    """The page as HTML text."""
     sections = {
         "Certificate": certificate(subject),
         "Convergence": convergence(subject),
@@ -79,8 +79,8 @@ def page_of(subject: Subject, title: str) -> str:
 
 
 def write_page(path: Any, subject: Subject, title: str) -> None:
-    """Write the page, whole or not at all."""
-    # What UTF-8 cannot hold, half of a surrogate pair, becomes a reference that browsers show as unknown.
+    """Write the page to a file, completely or not at all."""
+    # UTF-8 cannot encode half of a surrogate pair; browsers show its character reference as unknown.
     write_whole(Path(path), page_of(subject, title).encode("utf-8", "xmlcharrefreplace"))
 
 
@@ -88,7 +88,7 @@ def write_page(path: Any, subject: Subject, title: str) -> None:
 
 
 def certificate(subject: Subject) -> str:
-    """What is proven of the solution, and what it cost."""
+    """The certificate and the cost of training, beside the options."""
     svm, c = subject.svm, subject.svm.certificate_
     proof = "proven" if c.exact else "not proven"
     values = {
@@ -115,13 +115,13 @@ def certificate(subject: Subject) -> str:
 
 
 def convergence(subject: Subject) -> str:
-    """The gap, its bounds and the planes, pass by pass."""
+    """Charts of the gap, the bounds and the planes against passes."""
     history = getattr(subject.svm, "history_", None)
     if not history or not set(DRAWN) <= set(history):
         return ""
     passes, tol = history["passes"], float(subject.svm.certificate_.tol)
     gaps = {name: (passes, history[key]) for name, key in GAPS.items()}
-    # The first lower bounds are far below: they would flatten all that follows.
+    # The first lower bounds are far below the optimum; they would flatten the rest of the curve.
     near = np.asarray(history["dual"]) >= -abs(subject.svm.certificate_.primal)
     bounds = {name: (passes[near], history[name][near]) for name in ("primal", "dual")}
     across = "passes over the examples"
@@ -139,7 +139,7 @@ GAPS = {"certified": "gap", "running estimate": "estimate"}
 
 
 def planes(subject: Subject) -> str:
-    """How many outputs of an example carry a multiplier."""
+    """A table of how many support planes the examples have."""
     support = getattr(subject.svm, "support_", None)
     if support is None or len(support) == 0:
         return ""
@@ -157,7 +157,7 @@ def planes(subject: Subject) -> str:
 
 
 def choice_of_c(subject: Subject) -> str:
-    """The score of each C."""
+    """A chart and a table of the score of each C."""
     found = path_of(subject.svm if subject.search is None else subject.search)
     if found is None:
         return ""
@@ -176,7 +176,7 @@ def choice_of_c(subject: Subject) -> str:
 
 
 def scores(subject: Subject) -> str:
-    """What the predictions are worth, all together and label by label."""
+    """The scores of the predictions, in total and by label."""
     if subject.Y is None:
         return ""
     Y, P = subject.Y, subject.predicted
@@ -190,7 +190,7 @@ def scores(subject: Subject) -> str:
 
 
 def confused(subject: Subject) -> str:
-    """Which label was taken for which; where labels are many, those with the most mistakes."""
+    """The confusion of labels; if there are many, of the labels with the most mistakes."""
     if subject.Y is None or subject.task not in ("multiclass", "binary", "tagging"):
         return ""
     found = confusion(subject.Y, subject.predicted)
@@ -208,19 +208,22 @@ def confused(subject: Subject) -> str:
 
 
 def wrong_and_right(counts: np.ndarray) -> np.ndarray:
-    """Shades of a confusion: the root of each share of a row, so that rare mistakes are seen; wrong: red."""
+    """Shades of a confusion matrix: the square root of each share of a row, negative (red) for mistakes.
+
+    The root makes rare mistakes visible.
+    """
     shares = np.sqrt(counts / np.maximum(1, counts.sum(axis=1, keepdims=True)))
     return shares * (2 * np.eye(len(counts)) - 1)
 
 
 def calibration(subject: Subject) -> str:
-    """Whether labels are right as often as their probabilities say."""
+    """A comparison of predicted probabilities with the share of correct labels."""
     svm = subject.svm
     if subject.Y is None or not hasattr(svm, "temperature_"):
         return ""
     try:
         found = svm.reliability(subject.X, subject.Y)
-    except ValueError as error:  # a label that is not known, or a graph without probabilities
+    except ValueError as error:  # an unknown label, or a graph without probabilities
         return paragraph(f"There is none for these examples: {error}")
     said, right, nodes = (found[name] for name in ("probability", "right", "nodes"))
     distance = float(np.abs(said - right) @ nodes / max(1, nodes.sum()))
@@ -231,7 +234,7 @@ def calibration(subject: Subject) -> str:
 
 
 def hardest(subject: Subject) -> str:
-    """The mistakes of which the model is surest."""
+    """The mistakes with the largest margins."""
     if subject.Y is None or not subject.looks_inside:
         return ""
     found = subject.svm.errors(subject.X, subject.Y, subject.k)
@@ -246,7 +249,7 @@ def hardest(subject: Subject) -> str:
 
 
 def weights(subject: Subject) -> str:
-    """The features that speak most for a label and against it."""
+    """The features with the largest weights for and against each label."""
     if not subject.looks_inside:
         return ""
     svm, labels = subject.svm, subject.labels
@@ -261,14 +264,14 @@ def weights(subject: Subject) -> str:
 
 
 def rest(labels: list[Any], shown: int) -> str:
-    """What is said where not all labels are shown."""
+    """A note that not all labels are shown; empty if all are."""
     if len(labels) <= shown:
         return ""
     return paragraph(f"The first {shown} of {len(labels)} labels.")
 
 
 def ties(subject: Subject) -> str:
-    """The weights between labels, as a heat map."""
+    """A heat map of the weights between labels."""
     if not subject.looks_inside or subject.svm.model_.flat:
         return ""
     found = subject.svm.transitions()
@@ -280,7 +283,7 @@ def ties(subject: Subject) -> str:
 
 
 def images(subject: Subject) -> str:
-    """The weights of each label as an image, where features are pixels."""
+    """The weights of each label as an image, if the features are pixels."""
     if subject.shape is None:
         return ""
     if not subject.looks_inside:

@@ -1,8 +1,9 @@
-"""Pictures with Matplotlib: each takes axes to draw into, or makes a figure, and gives the axes back.
+"""Plots with Matplotlib. Each function draws into the given axes or makes a figure, and returns the axes.
 
 plot_convergence(svm).figure.savefig("curve.png")
 
-The last two have the names of an earlier version: they write a file, and give the figure.
+``convergence_plot`` and ``validation_plot`` are the deprecated names of an earlier version. They return the
+figure, and write it to a file if a path is given.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ AXES = {"passes": "passes over the examples", "seconds": "seconds"}
 
 
 def drawn_into(ax: Any, size: tuple[float, float] = (6, 4)) -> Any:
-    """The axes, or new ones; Matplotlib is imported here and not before."""
+    """Return the given axes, or new ones. Only this function imports Matplotlib."""
     if ax is not None:
         return ax
-    # Figure alone, without pyplot: no window system is asked for and nothing is kept globally.
+    # Figure is used without pyplot: no window system is needed, and there is no global state.
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -37,12 +38,12 @@ def drawn_into(ax: Any, size: tuple[float, float] = (6, 4)) -> Any:
 def plot_convergence(
     trained: Any, ax: Any = None, *, against: str = "passes", tol: float | None = None
 ) -> Any:
-    """The certified gap (solid) and its running estimate (dotted) of one or several trainings.
+    """Plot the certified gap (solid) and its running estimate (dotted) of one or several trainings.
 
     Parameters
     ----------
     trained : a fitted estimator, or a mapping from names to estimators or their ``history_``
-    ax : Matplotlib axes; None: those of a new figure
+    ax : Matplotlib axes; None draws into a new figure.
     against : "passes" or "seconds"
     tol : draws a line at this gap
     """
@@ -73,7 +74,7 @@ def plot_convergence(
 
 
 def points(name: str, history: Any, across: str, up: str) -> tuple[np.ndarray, np.ndarray]:
-    """The points of a curve that log axes can show: finite and above zero."""
+    """The points of a curve that logarithmic axes can show: finite and above zero."""
     try:
         x = np.asarray(history[across], dtype=float)
         y = np.asarray(history[up], dtype=float)
@@ -86,7 +87,7 @@ def points(name: str, history: Any, across: str, up: str) -> tuple[np.ndarray, n
 
 
 def path_of(search: Any) -> tuple[np.ndarray, np.ndarray] | None:
-    """The values of C, and their scores (folds, values), of a search or a path; None: no scores."""
+    """The values of C and their scores (folds, values) of a search or a path; None if it has no scores."""
     Cs = np.asarray(getattr(search, "Cs_", getattr(search, "Cs", None)))
     scores = getattr(search, "scores_", getattr(search, "scores", None))
     if scores is None or Cs.ndim != 1:
@@ -95,13 +96,13 @@ def path_of(search: Any) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def plot_path(search: Any, ax: Any = None) -> Any:
-    """The score against C: of every fold (thin), their mean (thick), and the C of the best mean.
+    """Plot the score against C: each fold (thin), the mean of the folds (thick), and the best C.
 
     Parameters
     ----------
-    search : a fitted StructuralSVMCV or MulticlassSVCCV, or what ``regularization_path`` gave with
+    search : a fitted StructuralSVMCV or MulticlassSVCCV, or the result of ``regularization_path`` with
         ``validation``
-    ax : Matplotlib axes; None: those of a new figure
+    ax : Matplotlib axes; None draws into a new figure.
     """
     found = path_of(search)
     if found is None:
@@ -124,13 +125,13 @@ def plot_path(search: Any, ax: Any = None) -> Any:
 
 
 def plot_confusion(Y: Any, P: Any, ax: Any = None, *, labels: Any = None) -> Any:
-    """How often each true label was predicted as each, by counts; colours are shares of a row.
+    """Plot how often each true label was predicted as each label; colours show shares of a row.
 
     Parameters
     ----------
-    Y, P : true and predicted outputs: labels, or sequences of them
-    ax : Matplotlib axes; None: those of a new figure
-    labels : those of the rows and columns, in this order; None: all that occur
+    Y, P : true and predicted outputs: labels, or label sequences
+    ax : Matplotlib axes; None draws into a new figure.
+    labels : the labels of the rows and columns, in this order; None: all labels that occur
     """
     found = confusion(Y, P, labels)
     counts, names = np.asarray(found), [str(label) for label in found.rows]
@@ -150,14 +151,14 @@ def plot_confusion(Y: Any, P: Any, ax: Any = None, *, labels: Any = None) -> Any
 def plot_weights(
     svm: Any, label: Any, ax: Any = None, *, k: int = 10, shape: tuple[int, int] | None = None
 ) -> Any:
-    """The features that speak most for a label and most against it, as bars; or all of them as an image.
+    """Plot the features with the largest weights for and against a label as bars, or all weights as an image.
 
     Parameters
     ----------
-    svm : a fitted estimator whose model has views of its weights (docs/inspection.md)
-    ax : Matplotlib axes; None: those of a new figure
+    svm : a fitted estimator whose model names its weights (docs/inspection.md)
+    ax : Matplotlib axes; None draws into a new figure.
     k : how many features on either side
-    shape : (height, width), where features are pixels: blue speaks for the label, red against it
+    shape : (height, width) if the features are pixels: blue speaks for the label, red against it
     """
     if shape is not None:
         weights = pixels_of(svm, label, shape)
@@ -180,7 +181,7 @@ def plot_weights(
 
 
 def pixels_of(svm: Any, label: Any, shape: Any) -> np.ndarray:
-    """The weights of a label as an image; refuses a shape of another size."""
+    """The weights of a label as an image; raises ValueError if the shape has another size."""
     weights = svm.feature_weights(label)
     if len(shape) != 2 or shape[0] * shape[1] != len(weights):
         raise ValueError(
@@ -193,7 +194,7 @@ Path = str | PathLike[str] | None
 
 
 def warn_renamed(old: str, new: str) -> None:
-    """Say what to use."""
+    """Warn that a function is deprecated, and name its replacement."""
     warnings.warn(f"{old} is deprecated, use {new}", FutureWarning, stacklevel=3)
 
 
@@ -205,7 +206,7 @@ def convergence_plot(
     against: str = "passes",
     tol: float | None = None,
 ) -> Any:
-    """Deprecated: ``plot_convergence`` in two panels, passes and seconds, or in ``ax``; the figure."""
+    """Deprecated: draw ``plot_convergence`` into ``ax``, or into two panels; return the figure."""
     warn_renamed("convergence_plot", "plot_convergence(trained, ax).figure")
     if ax is not None:
         figure = plot_convergence(histories, ax, against=against, tol=tol).figure
@@ -218,7 +219,7 @@ def convergence_plot(
 
 
 def validation_plot(Cs: Any, scores: Any, path: Path = None, ax: Any = None) -> Any:
-    """Deprecated: ``plot_path`` of values of C and their scores; the figure."""
+    """Deprecated: draw ``plot_path`` of values of C and their scores; return the figure."""
     warn_renamed("validation_plot", "plot_path(search, ax).figure")
     Cs, scores = np.asarray(Cs, dtype=float), np.atleast_2d(np.asarray(scores, dtype=float))
     if Cs.ndim != 1 or scores.ndim != 2 or scores.shape[1] != len(Cs):
@@ -229,7 +230,7 @@ def validation_plot(Cs: Any, scores: Any, path: Path = None, ax: Any = None) -> 
 
 
 def saved(figure: Any, path: Path) -> Any:
-    """The figure, written where a path is given."""
+    """Write the figure to the path, if one is given, and return the figure."""
     if path is not None:
         figure.savefig(path, dpi=120)
     return figure

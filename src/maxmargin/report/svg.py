@@ -1,4 +1,4 @@
-"""Charts as SVG and numbers as small pictures: text that a page holds, without a library for drawing."""
+"""Charts as SVG and number tables as PNG images, as text inside a page, without a drawing library."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 
 PLOT_WIDTH, PLOT_HEIGHT = 480, 270
-LEFT, RIGHT, TOP, BOTTOM = 64, 14, 10, 42  # around the curves
-MOST_POINTS = 250  # of a curve
-SHADES = 127  # on either side of zero
-POSITIVE_COLOUR, NEGATIVE_COLOUR = (47, 129, 247), (229, 83, 75)  # seen on white and on black
+LEFT, RIGHT, TOP, BOTTOM = 64, 14, 10, 42  # margins around the curves, in pixels
+MOST_POINTS = 250  # points drawn of a curve; more make the page large without a visible difference
+SHADES = 127  # shades on either side of zero; together with zero they must fit into a palette of 256 colours
+POSITIVE_COLOUR, NEGATIVE_COLOUR = (47, 129, 247), (229, 83, 75)  # visible on white and on black
 
 Curves = Mapping[str, tuple[Any, Any]]
 
 
 @dataclass(frozen=True)
 class Axis:
-    """From numbers to places between two ends of a chart."""
+    """A map from numbers to positions between the two ends of an axis."""
 
     name: str
     low: float
@@ -33,21 +33,21 @@ class Axis:
 
     @classmethod
     def of(cls, name: str, values: Any, ends: tuple[float, float], log: bool) -> Axis:
-        """An axis with room for these values."""
+        """An axis that covers the given values."""
         low, high = (np.min(values), np.max(values)) if len(values) else (1.0, 10.0)
         if low == high:
             low, high = (low / 2, high * 2) if log else (low - 0.5, high + 0.5)
         return cls(name, float(low), float(high), ends, log)
 
     def place(self, values: Any) -> np.ndarray:
-        """Where values are drawn."""
+        """The positions of values along the axis."""
         low, high, values = self.low, self.high, np.asarray(values, dtype=float)
         if self.log:
             low, high, values = np.log10(low), np.log10(high), np.log10(values)
         return self.ends[0] + (values - low) / (high - low) * (self.ends[1] - self.ends[0])
 
     def ticks(self) -> list[float]:
-        """Round numbers, about five of them."""
+        """Round numbers for the ticks, about five of them."""
         if self.log:
             first, last = np.floor(np.log10(self.low)), np.ceil(np.log10(self.high))
             powers = 10.0 ** np.arange(first, last + 1, max(1, (last - first) // 5))
@@ -64,7 +64,7 @@ class Axis:
 
 
 def drawable(x: Any, y: Any, log_x: bool, log_y: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The points that can be shown: finite, and above zero on logarithmic axes; not too many."""
+    """The points that can be drawn: finite, above zero on logarithmic axes, at most MOST_POINTS of them."""
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     shown = np.isfinite(x) & np.isfinite(y) & ((x > 0) | (not log_x)) & ((y > 0) | (not log_y))
     x, y = x[shown], y[shown]
@@ -79,9 +79,12 @@ def chart(
     level: float | None = None,
     mark: float | None = None,
 ) -> str:
-    """A figure of curves by name, with a dashed line at a level or at a mark; empty: no points to show.
+    """A figure of named curves, with dashed lines at ``level`` (horizontal) and ``mark`` (vertical).
 
-    names : of the axes;  log : whether they are logarithmic
+    names : the names of the axes.
+    log : whether each axis is logarithmic.
+
+    The result is an empty text if no point can be drawn.
     """
     points = {name: drawable(*curve, *log) for name, curve in curves.items()}
     points = {name: curve for name, curve in points.items() if len(curve[0])}
@@ -104,7 +107,7 @@ def chart(
 
 
 def curve_of(x: np.ndarray, y: np.ndarray, number: int) -> list[str]:
-    """A line, and dots where they are few."""
+    """A line, with dots at its points if it has fewer than 30."""
     colour, places = f"c{number % 6}", list(zip(x.tolist(), y.tolist(), strict=True))
     line = " ".join(f"{a:.1f},{b:.1f}" for a, b in places)
     dots = [f'<circle class="{colour}" cx="{a:.1f}" cy="{b:.1f}" r="3"/>' for a, b in places]
@@ -112,7 +115,7 @@ def curve_of(x: np.ndarray, y: np.ndarray, number: int) -> list[str]:
 
 
 def frame(across: Axis, up: Axis) -> list[str]:
-    """Grid, numbers and names of the axes."""
+    """The grid, the tick labels and the names of the axes."""
     parts = []
     for value, x in zip(across.ticks(), across.place(across.ticks()), strict=True):
         parts.append(f'<path class="grid" d="M{x:.1f} {TOP}V{PLOT_HEIGHT - BOTTOM}"/>')
@@ -129,7 +132,7 @@ def frame(across: Axis, up: Axis) -> list[str]:
 
 
 def lines_at(across: Axis, up: Axis, level: float | None, mark: float | None) -> list[str]:
-    """Dashed lines."""
+    """Dashed lines at a level and at a mark, if given."""
     parts = []
     if level is not None:
         parts.append(f'<path class="dash" d="M{LEFT} {up.place(level):.1f}H{PLOT_WIDTH - RIGHT}"/>')
@@ -141,7 +144,7 @@ def lines_at(across: Axis, up: Axis, level: float | None, mark: float | None) ->
 
 
 def picture(values: np.ndarray, largest: float) -> str:
-    """A table of numbers as an image, blue above zero, red below, clear at zero: its address."""
+    """The data URL of a table of numbers as an image: blue above zero, red below, transparent at zero."""
     scaled = values / largest if largest > 0 else np.zeros_like(values)
     shades = np.clip(np.round(scaled * SHADES), -SHADES, SHADES).astype(int) + SHADES
     tones = range(-SHADES, SHADES + 1)
@@ -149,7 +152,7 @@ def picture(values: np.ndarray, largest: float) -> str:
     opaque = bytes(min(255, 2 * abs(tone)) for tone in tones)
     height, width = values.shape
     rows = b"".join(b"\0" + row.tobytes() for row in shades.astype(np.uint8))
-    head = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)  # a byte for each pixel, a palette
+    head = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)  # palette, one byte a pixel
     chunks: Sequence[tuple[bytes, bytes]] = (
         (b"IHDR", head),
         (b"PLTE", colours),
