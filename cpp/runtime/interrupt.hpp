@@ -80,8 +80,7 @@ class Interrupt {
  private:
   static constexpr double often = 2e-3,
                           seldom = 50e-3;  // seconds between looks at the clock, and at signals
-  static constexpr int most_calls =
-      64;  // polls between two readings of the clock, since visits differ in size
+  static constexpr int most_calls = 64;    // polls between two looks, since visits differ in size
 
   double deadline_ = std::numeric_limits<double>::infinity();
   double looked_ = 0, asked_ = 0;
