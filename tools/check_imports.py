@@ -80,7 +80,7 @@ FRONT_DOOR = "__init__"
 
 
 def module_parts(path: Path, package: Path) -> list[str]:
-    """Return the parts of a module's name, like ["solvers", "base"]; an ``__init__`` stands for its folder."""
+    """Return the parts of a module's name, as in ["solvers", "base"]; an ``__init__`` means its folder."""
     parts = list(path.relative_to(package).with_suffix("").parts)
     return parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts
 

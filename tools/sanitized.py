@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SANITIZERS = {"address": "address,undefined", "thread": "thread"}
-# The tests run in one process without captured output, since a report ends the process. The sanitizer reserves
+# The tests run in one process without captured output, since a report ends the process. The sanitizer needs
 # so much memory that tests with a memory limit are left out.
 PYTEST = ["-m", "pytest", "-q", "-x", "-s", "-p", "no:cacheprovider"]
 SUITES = {

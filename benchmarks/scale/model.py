@@ -59,7 +59,7 @@ class Cluster:
         return 8.0 * table * self.weights + 8.0 * table**2
 
     def round_seconds(self, mixing: float) -> dict[str, float]:
-        """Return the seconds of a round for passes, network and mixture. `mixing` is the time of a mixture."""
+        """Return the seconds of a round for passes, network and mixture (`mixing` is the last of these)."""
         passes = (self.passes + 1) * self.examples / self.parts * self.example_seconds
         return {
             "passes": passes,

@@ -172,7 +172,7 @@ class SoftAscentOf final : public SoftAscent {
   // Limits of eta: rounding alone never lowers eta below `least`; long features may lower it to `shortest`, because a
   // longer step would lower the dual. `caution` is a factor on the best eta.
   static constexpr float least = 0.02f, shortest = 1e-6f, caution = 0.85f;
-  // The relative error of the numbers whose difference is a gain. A step whose loss is below it counts as a rise.
+  // The relative error of the numbers whose difference is a gain. A step that lowers the dual by less counts as a rise.
   static constexpr double noise = single ? 2e-6 : 1e-13;
 
   static constexpr int near = OneRow<S> ? 2 : 1, far = 2 * near;  // prefetch memory this many visits ahead
