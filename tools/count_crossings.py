@@ -14,8 +14,8 @@ The rules:
   preparation do not count.
 
 The counts for chain, streaming, streamed_arrays and partial_fit were 96, 208, 107 and 153 before the redesign
-(commit da9f175), and 61, 104, 69 and 119 after it. tests/unit/test_crossings.py limits the first two. The tool
-counts the ``maxmargin`` that Python imports: set PYTHONPATH to count another source tree.
+(commit da9f175), and 61, 104, 69 and 119 after it. tests/unit/test_crossings.py limits the first two. The
+tool counts the ``maxmargin`` that Python imports: set PYTHONPATH to count another source tree.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
 import count_crossings
 
-# Budgets that know what an exact pass takes, and encoders that rows carry, added 6 and 11.
+# These limits include 6 and 11 crossings for the time of exact passes and for the encoders of attribute rows.
 MOST = {"chain": 72, "streaming": 115}
 
 
