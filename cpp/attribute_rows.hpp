@@ -1,5 +1,5 @@
-// Rows of names to rows of a sparse matrix. Names were copied from wherever they were, so that nothing here needs the
-// interpreter: `RowLine` lets other threads do it while names are still being copied.
+// Converts rows of names to rows of a sparse matrix. The names are copies of Python's strings, so nothing here needs
+// the interpreter. `RowLine` lets other threads convert rows while names are still being copied.
 #pragma once
 
 #include <algorithm>
@@ -19,12 +19,13 @@
 
 namespace mm {
 
-// Names that are known, with their columns; how often each was given. Threads of one reading and of others share it.
+// The known names with their columns, and how often each was given. Threads of one or several readings share it.
 struct NameTable {
   Names names;
-  std::vector<int32_t> others;  // columns of names that are no strings, by their number; -1: none yet
+  std::vector<int32_t> others;  // columns of names that are not strings, by their number; -1: none yet
   std::vector<int64_t> counts;
-  // Nobody who holds it waits for the interpreter: one who has the interpreter may wait for it.
+  // A thread that holds the lock never waits for the interpreter, so a thread with the interpreter may wait for the
+  // lock.
   mutable std::shared_mutex lock;
 
   int32_t other(int32_t number, bool grow) {
@@ -39,20 +40,20 @@ struct NameTable {
   }
 };
 
-// Rows of names with values; what follows the last whole row does not count.
+// Rows of names with values. Entries after the last whole row do not count.
 struct NamedRows {
   struct Other {
     size_t entry;
     int32_t number;
   };
   std::string text;          // the names, one after the other
-  std::vector<size_t> ends;  // of each name in it
+  std::vector<size_t> ends;  // the end of each name in `text`
   std::vector<double> values;
-  std::vector<Other> others;  // entries whose names are no strings: they have no text
-  std::vector<size_t> rows;   // the entries at the end of each
+  std::vector<Other> others;  // entries whose names are not strings; they have no text
+  std::vector<size_t> rows;   // the number of entries up to the end of each row
 
   size_t entries() const { return rows.empty() ? 0 : rows.back(); }
-  void put(double value) {  // for the name at the end of the text
+  void put(double value) {  // for the name at the end of `text`
     ends.push_back(text.size());
     values.push_back(value);
   }
@@ -75,12 +76,12 @@ inline void check_entries(size_t n) {
     throw std::out_of_range("X has more than 2^31 - 1 attributes: give it in several parts");
 }
 
-// How names get their columns; with memory of its own for one thread.
+// Assigns columns to names, with working memory for one thread.
 class Numbering {
  public:
   Numbering(NameTable& table, bool grow, uint32_t hashed) : table_(table), grow_(grow), hashed_(hashed) {}
 
-  // The columns of all entries; -1 for a name that is not known. New names get numbers in the order of the entries.
+  // Finds the columns of all entries; -1 for an unknown name. New names get numbers in the order of the entries.
   void number(const NamedRows& given) {
     const size_t n = given.entries();
     numbers_.resize(n);
@@ -95,7 +96,7 @@ class Numbering {
     table_.names.find(views_, numbers_.data(), hashes_.data());
     if (grow_ || !given.others.empty()) in_order(given);
   }
-  // Appends the rows: columns in order; what has the same one is added up, and zeros are left out.
+  // Appends the rows with sorted columns. Values of the same column are added up, and zeros are left out.
   void append(const NamedRows& given, SparseRows& rows) {
     size_t first = 0, end = rows.indices.size();
     rows.indices.resize(end + given.entries());
@@ -125,7 +126,7 @@ class Numbering {
       if (grow_) table_.count(numbers_[k], given.values[k]);
     }
   }
-  // The row in `order_` from `end` on; returns its own end.
+  // Writes the row in `order_` at `end`, and returns the new end.
   size_t write(const double* values, SparseRows& rows, size_t end) const {
     for (size_t k = 0; k < order_.size();) {
       const uint64_t column = order_[k] >> 32;
@@ -144,11 +145,11 @@ class Numbering {
   std::vector<std::string_view> views_;
   std::vector<uint64_t> hashes_;
   std::vector<int32_t> numbers_;
-  std::vector<uint64_t> order_;  // (column, place) of what a row has
+  std::vector<uint64_t> order_;  // (column, index in the row) of the entries of a row
 };
 
-// Takes rows of names one by one, and makes sparse rows of them, batch by batch: by itself with one thread, else by
-// other threads as well, which start when there is enough to do. Columns and rows are the same for any number of threads.
+// Takes rows of names one by one and converts them to sparse rows, batch by batch. With several threads, other threads
+// help; they start when there is enough to do. Columns and rows are the same for any number of threads.
 class RowLine {
  public:
   RowLine(NameTable& table, bool grow, uint32_t hashed, int threads)
@@ -161,7 +162,7 @@ class RowLine {
   RowLine(const RowLine&) = delete;
   RowLine& operator=(const RowLine&) = delete;
 
-  // What the next row is written to.
+  // The buffer for the next row.
   NamedRows& open() { return open_; }
   void end_row() {
     open_.rows.push_back(open_.ends.size());
@@ -181,19 +182,20 @@ class RowLine {
   }
 
  private:
-  // Names and bytes of a batch; larger ones for other threads: with 2,048 names two threads gained less.
+  // The size of a batch in names (`large` with several threads) and in bytes. Smaller batches gain less from several
+  // threads.
   static constexpr size_t small = 1024, large = 8192, enough_text = 1 << 20;
 
   struct Batch {
     NamedRows names;
-    SparseRows* rows = nullptr;  // what is made of them
+    SparseRows* rows = nullptr;  // the sparse rows made from the names
   };
 
   void pass_on() {
     if (threads_ > 1 && pool_.empty()) start();
     if (pool_.empty()) return number_and_append(open_);
     size_t waiting = 0;
-    // This thread asks for the memory of all rows, and frees it.
+    // This thread allocates the memory of all rows, and frees it.
     SparseRows& rows = made_.emplace_back();
     rows.indices.reserve(open_.entries());
     rows.values.reserve(open_.entries());
@@ -210,9 +212,9 @@ class RowLine {
       waiting = waiting_.size();
     }
     news_.notify_one();
-    if (waiting > 2 * pool_.size()) take(own_);  // the others have enough to do
+    if (waiting > 2 * pool_.size()) take(own_);  // the other threads have enough to do
   }
-  // Without other threads.
+  // Converts a batch on this thread, without other threads.
   void number_and_append(NamedRows& given) {
     {
       const std::unique_lock alone(table_.lock);
@@ -221,8 +223,8 @@ class RowLine {
     own_.append(given, made_.emplace_back());
     given.clear();
   }
-  // Makes rows of the batch that waits longest. Where names get new numbers it is taken by who may number them, so
-  // that batches are numbered in their order.
+  // Converts the batch that has waited longest. If names get new numbers, a thread takes a batch only while it holds
+  // the lock for numbering, so batches are numbered in their order.
   bool take(Numbering& numbering) {
     std::unique_lock alone(table_.lock, std::defer_lock);
     std::shared_lock together(table_.lock, std::defer_lock);
@@ -247,7 +249,7 @@ class RowLine {
     pool_.reserve(others);
     try {
       while (pool_.size() < others) pool_.emplace_back([this] { work(); });
-    } catch (const std::system_error&) {  // the system gives no more
+    } catch (const std::system_error&) {  // the system has no more threads
     }
   }
   void work() {
@@ -259,7 +261,7 @@ class RowLine {
       failed_ = std::current_exception();
     }
   }
-  // Whether there is something to take.
+  // Waits; returns whether there is a batch to take.
   bool wait() {
     std::unique_lock changes(changes_);
     news_.wait(changes, [&] { return ended_ || !waiting_.empty(); });
@@ -304,10 +306,10 @@ class RowLine {
   const int threads_;
   Numbering own_;
   NamedRows open_;
-  std::deque<SparseRows> made_;  // of the batches, in their order
+  std::deque<SparseRows> made_;  // the rows of the batches, in their order
   std::vector<std::thread> pool_;
 
-  std::mutex changes_;  // of what follows
+  std::mutex changes_;  // protects the members below
   std::condition_variable news_;
   std::deque<Batch> waiting_;
   std::vector<NamedRows> free_;  // memory to use again

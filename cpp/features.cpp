@@ -1,4 +1,4 @@
-// The inner loops over rows of features: compiled here, once for each type of weights.
+// The inner loops over rows of features. This file compiles them once for each type of weights.
 #include "features.hpp"
 
 #include <bit>
@@ -9,14 +9,14 @@
 namespace mm {
 namespace {
 
-// out[0 : N vectors] += sum_j x_j W[index_j, 0 : N vectors], the sums held in registers.
+// out[0 : N vectors] += sum_j x_j W[index_j, 0 : N vectors]. The sums stay in registers.
 template <class Real, int N, class Row>
 void accumulate(const Row& row, const Real* W, int stride, Real* out) {
   constexpr int lanes = Vector<Real>::lanes;
   vec<Real> even[N], odd[N];
   for (int n = 0; n < N; ++n) even[n] = load(out + n * lanes), odd[n] = vec<Real>{};
   int32_t j = 0;
-  for (; j + 1 < row.length; j += 2) {  // two chains of sums hide the latency of the addition
+  for (; j + 1 < row.length; j += 2) {  // two independent sums hide the latency of the addition
     const Real* a = W + row.index(j) * stride;
     const Real* b = W + row.index(j + 1) * stride;
     const vec<Real> x = broadcast(static_cast<Real>(row.value(j)));
@@ -32,7 +32,7 @@ void accumulate(const Row& row, const Real* W, int stride, Real* out) {
   for (int n = 0; n < N; ++n) store(out + n * lanes, even[n] + odd[n]);
 }
 
-// The same for the two vectors, or the one, whose bits are set in `wanted`.
+// The same for only the one or two vectors whose bits are set in `wanted`.
 template <class Real, class Row>
 void accumulate_two(const Row& row, const Real* W, int stride, Real* out, uint64_t wanted) {
   constexpr int lanes = Vector<Real>::lanes;
@@ -51,7 +51,7 @@ void accumulate_two(const Row& row, const Real* W, int stride, Real* out, uint64
   store(out + second, even[1] + odd[1]);
 }
 
-// <x, w>, in four chains of sums: one would wait for its own addition each time.
+// <x, w>, in four sums, because each addition to a single sum would wait for the previous one.
 template <class Real, class T>
 Real dot_of(const DenseRow<T>& row, const Real* w) {
   constexpr int lanes = Vector<Real>::lanes;
@@ -90,7 +90,7 @@ void axpy_of(const Row& row, Target w, Real c) {
   int32_t j = 0;
   if constexpr (std::is_pointer_v<Target>) {
     for (; j + 4 <= row.length;
-         j += 4) {  // read before one is written: the compiler cannot know that they differ
+         j += 4) {  // read four before writing one, because the compiler cannot know that the indices differ
       Real next[4];
       for (int n = 0; n < 4; ++n) next[n] = w[row.index(j + n)] + c * static_cast<Real>(row.value(j + n));
       for (int n = 0; n < 4; ++n) w[row.index(j + n)] = next[n];
@@ -117,11 +117,11 @@ double dot_and_axpy_of(const Row& row, const double* w, double* sum, double c) {
 }
 template <class T>
 double dot_and_axpy_of(const DenseRow<T>& row, const double* w, double* sum, double c) {
-  axpy_of(row, sum, c);  // the row is at hand then
+  axpy_of(row, sum, c);  // afterwards the row is in the cache
   return dot_of<double>(row, w);
 }
 
-// W[index_j, 0 : N vectors] += scale x_j c; returns how the squares have changed, which the scores before tell:
+// W[index_j, 0 : N vectors] += scale x_j c. Returns the change of |W|^2, computed from the scores before the update:
 //   |W + x d'|^2 - |W|^2 = <d, 2 x'W + |x|^2 d>,   d = scale c
 template <class Real, int N, class Row>
 double add_and_measure(const Row& row, Real* W, int stride, const Real* c, Real scale) {
@@ -145,7 +145,7 @@ double add_and_measure(const Row& row, Real* W, int stride, const Real* c, Real 
   return sums.total();
 }
 
-// W[:, plus] += c x and W[:, minus] -= c x by whole vectors, as scores soon read them.
+// W[:, plus] += c x and W[:, minus] -= c x by whole vectors, because scores soon read whole vectors.
 template <class Real>
 void add_two_lanes(const Features& features, int64_t r, Real* W, int stride, int plus, int minus, Real c) {
   constexpr int lanes = Vector<Real>::lanes;
@@ -248,7 +248,7 @@ double Features::dot(int64_t r, int64_t q) const {
       if constexpr (std::is_same_v<Row, std::decay_t<decltype(b)>>)
         return product(a, b);
       else
-        return 0.0;  // one set of rows has one kind
+        return 0.0;  // never reached: all rows have the same kind
     });
   });
   return sum + bias * bias;

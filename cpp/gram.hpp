@@ -1,10 +1,10 @@
-// Rows of a kernel matrix, K[r, :] = k(x_r, x_0 .. x_{n-1}): all of them in memory, or computed in blocks of
-// rows when they are asked for and kept in a cache of fixed size.
+// Rows of a kernel matrix, K[r, :] = k(x_r, x_0 .. x_{n-1}). Either all rows are in memory, or blocks of rows are
+// computed on demand and kept in a cache of fixed size.
 //
-// Passes ask for rows in random order, each about once: to forget the least recently used would keep what was
-// just used and is not needed for long. So a new block takes the place that is emptied next, and only one in
-// `adopt` of them the place of the last used: those that are there stay and are hit, and yet all is replaced
-// in time when other rows are in demand. A hit makes a block the last used.
+// Passes read rows in random order, each about once. Evicting the least recently used block would keep blocks that
+// were just used and are not needed again soon. So if the cache is full, a new block is put at the end of the list,
+// where it is evicted next. Only one of `adopt` new blocks is put at the front. The blocks in memory then stay and
+// are hit, but all of them are replaced in time if other rows are in demand. A hit moves a block to the front.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace mm {
 
-// For any number of threads. The values of a row do not depend on the state of the cache.
+// Safe for any number of threads. The values of a row do not depend on the state of the cache.
 class Gram {
   using Block = std::shared_ptr<std::vector<double>>;
 
@@ -70,10 +70,10 @@ class Gram {
   const Compute compute_;
   std::atomic<int64_t> most_ = 0, computed_ = 0;
 
-  std::mutex changes_;  // of what follows
+  std::mutex changes_;  // protects the members below
   int64_t held_ = 0;
   std::vector<Slot> slots_;
-  std::list<int64_t> recent_;  // blocks in memory, the last used first
+  std::list<int64_t> recent_;  // blocks in memory, most recently used first
 
   Block known(int64_t b) {
     const std::scoped_lock lock(changes_);
@@ -81,8 +81,8 @@ class Gram {
     return slots_[b].rows;
   }
 
-  // The lock is free while `compute_` runs, which may wait for the interpreter. Two threads may compute the same block at
-  // the same time: the thread that ends last drops its own copy.
+  // The lock is free while `compute_` runs, which may wait for the interpreter. Two threads may compute the same
+  // block at the same time: the thread that ends last drops its own copy.
   Block load(int64_t b) {
     const bool full = replaces();
     const int64_t first = b * block_rows_, last = std::min(n_, first + block_rows_);
@@ -99,12 +99,13 @@ class Gram {
     slot = {rows, recent_.insert(place, b)};
     return rows;
   }
-  // Whether a new block will take the place of another. Then that goes at once: its memory is free while rows are computed.
+  // Evicts a block if the cache is full, and returns whether it did. The memory is then free while the new block is
+  // computed.
   bool replaces() {
     const std::scoped_lock lock(changes_);
     return make_room();
   }
-  // With the lock: drops the blocks that are last in the list until there is a place for one more. False: there was one.
+  // Requires the lock. Evicts blocks at the end of the list until there is space for one more; false: there was space.
   bool make_room() {
     bool full = false;
     for (; static_cast<int64_t>(recent_.size()) >= capacity_; recent_.pop_back(), full = true) {

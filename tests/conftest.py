@@ -57,7 +57,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is slow: what takes longest, and of every parametrised test all but some cases."""
+    """Mark slow tests: the longest tests, and most cases of every parametrised test."""
     families: dict[str, list[pytest.Item]] = {}
     for item in items:
         if is_slow(item.nodeid):

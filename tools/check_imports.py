@@ -4,9 +4,9 @@
 
     python tools/check_imports.py src/maxmargin
 
-A room is a folder or a top-level module of the package. Each lists the rooms that it may import.
-Imports inside functions, relative imports and ``import_module("...")`` count as well. Prints
-``file:line: rule`` for every import that breaks the order, and then ends with status 1.
+A room is a folder or a top-level module of the package. `MAY_IMPORT` lists the rooms that each room may
+import. Imports inside functions, relative imports and ``import_module("...")`` count as well. The script
+prints ``file:line: rule`` for every import that breaks the order, and then ends with status 1.
 """
 
 from __future__ import annotations
@@ -72,27 +72,27 @@ MAY_IMPORT: dict[str, set[str]] = {
 MAY_IMPORT["cli"] = BASIC | {"io"} | (set(MAY_IMPORT) - {"_core"})
 MAY_IMPORT["__main__"] = {"cli"}
 
-# Two rooms that need each other at run time: the import waits inside a function.
+# Imports that are allowed only inside functions, because the two rooms need each other at run time.
 INSIDE_FUNCTIONS: dict[str, set[str]] = {"estimators": {"persistence", "report"}}
 
-# The public names: imports what it shows, and nothing inside the package imports it.
+# The module of the public names. It may import every room, and no room may import it.
 FRONT_DOOR = "__init__"
 
 
 def module_parts(path: Path, package: Path) -> list[str]:
-    """``solvers/base.py`` -> ["solvers", "base"]; an ``__init__`` stands for its folder."""
+    """Return the parts of a module's name, as in ["solvers", "base"]; an ``__init__`` means its folder."""
     parts = list(path.relative_to(package).with_suffix("").parts)
     return parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts
 
 
 def room_of(parts: list[str]) -> str:
-    """The room of a module; the compiled variants of the core are the core."""
+    """Return the room of a module; all compiled variants of the core are "_core"."""
     room = parts[0] if parts else FRONT_DOOR
     return "_core" if room.startswith("_core") else room
 
 
 def from_targets(node: ast.ImportFrom, here: list[str], package: str) -> Iterator[list[str]]:
-    """Modules inside the package that a ``from ... import`` reaches, as parts."""
+    """Yield the modules of the package that a ``from ... import`` names, as parts."""
     if node.level:
         # `here` names a module, and one level up is the folder that holds it.
         base = [package, *here][: len(here) + 1 - node.level]
@@ -108,7 +108,7 @@ def from_targets(node: ast.ImportFrom, here: list[str], package: str) -> Iterato
 
 
 def call_target(node: ast.Call) -> str:
-    """The module that ``import_module("...")`` or ``__import__("...")`` names, else nothing."""
+    """Return the module that ``import_module("...")`` or ``__import__("...")`` names, or ""."""
     name = getattr(node.func, "attr", getattr(node.func, "id", ""))
     named = node.args and isinstance(node.args[0], ast.Constant)
     wanted = name in ("import_module", "__import__") and named
@@ -116,7 +116,7 @@ def call_target(node: ast.Call) -> str:
 
 
 def targets(node: ast.AST, here: list[str], package: str) -> Iterator[list[str]]:
-    """Modules inside the package that a node imports, as parts."""
+    """Yield the modules of the package that a node imports, as parts."""
     if isinstance(node, ast.ImportFrom):
         yield from from_targets(node, here, package)
         return
@@ -132,7 +132,7 @@ def targets(node: ast.AST, here: list[str], package: str) -> Iterator[list[str]]
 
 
 def nodes(tree: ast.AST, inside: bool = False) -> Iterator[tuple[ast.AST, bool]]:
-    """Every node, and whether it runs only when a function is called."""
+    """Yield every node, and whether it is inside a function."""
     for child in ast.iter_child_nodes(tree):
         yield child, inside
         deeper = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
@@ -140,7 +140,7 @@ def nodes(tree: ast.AST, inside: bool = False) -> Iterator[tuple[ast.AST, bool]]
 
 
 def broken_rule(room: str, other: str, inside: bool) -> str:
-    """What is wrong with an import of `other` in `room`, or nothing."""
+    """Return the message for a forbidden import of `other` in `room`, or "" for an allowed import."""
     if other == room or room == FRONT_DOOR:
         return ""
     if other not in MAY_IMPORT:
@@ -154,7 +154,7 @@ def broken_rule(room: str, other: str, inside: bool) -> str:
 
 
 def check_file(path: Path, package: Path) -> Iterator[str]:
-    """Broken rules of one file."""
+    """Yield the broken rules of one file."""
     here = module_parts(path, package)
     room = room_of(here)
     if room not in MAY_IMPORT and room != FRONT_DOOR:
@@ -169,7 +169,7 @@ def check_file(path: Path, package: Path) -> Iterator[str]:
 
 
 def check(package: Path) -> list[str]:
-    """Broken rules of a package, file by file."""
+    """Return the broken rules of a package, file by file."""
     paths = sorted(package.rglob("*.py"))
     if not paths:
         return [f"{package}:1: no Python files here"]

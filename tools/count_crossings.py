@@ -2,16 +2,20 @@
 
     python tools/count_crossings.py [--list] [scenario ...]
 
-The rule: a crossing is a call from a function of one file of the package to a function of another file of
-the package. Crossings are distinct by (file and function of the caller, file and function of the callee),
-so loops and the size of the data do not count. Where code outside of the package stands between the two (a
-generated ``__init__``, scikit-learn, NumPy), the caller is the last function of the package before it. A
-comprehension, lambda or inner function belongs to the function that it is written in. Only Python counts,
-in the thread of the fit, from the call of ``fit`` until it returns; imports and preparation do not.
+The rules:
 
-Before the redesign (commit da9f175): chain 96, streaming 208, streamed_arrays 107, partial_fit 153; after it
-61, 104, 69 and 119. A test holds the first two, to 66 and 108 since the certificate bounds rounding.
-Whatever ``maxmargin`` Python finds is measured: set PYTHONPATH to count another source tree.
+- A crossing is a call from a function in one file of the package to a function in another file of it.
+- Crossings are distinct by file and function of the caller and of the callee, so loops and the size of the
+  data do not matter.
+- If code outside of the package is between the two (a generated ``__init__``, scikit-learn, NumPy), the
+  caller is the last function of the package before it.
+- A comprehension, lambda or inner function belongs to the function that contains it.
+- Only Python calls count, in the thread of the fit, from the call of ``fit`` until it returns. Imports and
+  preparation do not count.
+
+The counts for chain, streaming, streamed_arrays and partial_fit were 96, 208, 107 and 153 before the redesign
+(commit da9f175), and 61, 104, 69 and 119 after it. tests/unit/test_crossings.py limits the first two. The
+tool counts the ``maxmargin`` that Python imports: set PYTHONPATH to count another source tree.
 """
 
 from __future__ import annotations
@@ -32,19 +36,19 @@ from maxmargin import data, models, solvers
 
 PACKAGE = Path(maxmargin.__file__).parent
 EXAMPLES = 200
-BUDGET = 40_000  # bytes of the cache: a part of the examples finds room
-Function = tuple[str, str]  # file below the package, name in it
+BUDGET = 40_000  # bytes of the cache; only a part of the examples fits
+Function = tuple[str, str]  # file inside the package, name of the function
 
 
 class Crossings:
-    """A profile function that keeps each crossing once, in the order met."""
+    """A profile function that records each crossing once, in the order of first calls."""
 
     def __init__(self) -> None:
         self.pairs: dict[tuple[Function, Function], None] = {}
         self._functions: dict[CodeType, Function | None] = {}
 
     def function_of(self, code: CodeType) -> Function | None:
-        """File and outermost function of a piece of code; None outside of the package."""
+        """Return file and outermost function of a code object, or None outside of the package."""
         if code not in self._functions:
             path = Path(code.co_filename)
             name = getattr(code, "co_qualname", code.co_name).split(".<locals>")[0]
@@ -62,7 +66,7 @@ class Crossings:
 
 
 def chains() -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Short chains whose labels are partly noise."""
+    """Return short chains with noisy labels."""
     generator = np.random.default_rng(0)
     weights, X = generator.normal(size=(4, 8)), generator.normal(size=(EXAMPLES, 3, 8))
     y = (X @ weights.T + generator.normal(size=(EXAMPLES, 3, 4))).argmax(axis=2)
@@ -70,18 +74,18 @@ def chains() -> tuple[list[np.ndarray], list[np.ndarray]]:
 
 
 def tagger(solver: Any = "auto") -> Any:
-    """The estimator of all scenarios: a chain with everything else as it is by default."""
+    """Return the estimator of all scenarios: a chain with default parameters except the solver."""
     return maxmargin.StructuralSVM(models.Chain(), solver=solver, random_state=0)
 
 
 def chain(folder: str) -> Callable[[], Any]:
-    """A chain on arrays."""
+    """Fit a chain on arrays."""
     X, Y = chains()
     return lambda: tagger().fit(X, Y)
 
 
 def streaming(folder: str) -> Callable[[], Any]:
-    """The same from shards on a disk, in two passes with a cache that holds a part of the examples."""
+    """Fit from shards on a disk, in two passes with a cache that holds a part of the examples."""
     data.write_shards(folder, *chains())
     shards = data.open_shards(folder)
     solver = solvers.Streaming(cache_bytes=BUDGET, passes=2)
@@ -89,13 +93,13 @@ def streaming(folder: str) -> Callable[[], Any]:
 
 
 def streamed_arrays(folder: str) -> Callable[[], Any]:
-    """The same from arrays by ``solver="streaming"``."""
+    """Fit from arrays with ``solver="streaming"``."""
     X, Y = chains()
     return lambda: tagger("streaming").fit(X, Y)
 
 
 def partial_fit(folder: str) -> Callable[[], Any]:
-    """The same in two chunks that the caller hands over."""
+    """Fit in two chunks by ``partial_fit``."""
     X, Y = chains()
     half = EXAMPLES // 2
 
@@ -110,12 +114,12 @@ SCENARIOS = {run.__name__: run for run in (chain, streaming, streamed_arrays, pa
 
 
 def count(scenario: Callable[[str], Callable[[], Any]]) -> list[tuple[Function, Function]]:
-    """The crossings of one scenario, in the order met."""
+    """Return the crossings of one scenario, in the order of first calls."""
     crossings = Crossings()
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that one pass does not reach tol
+        warnings.simplefilter("ignore")  # the warning that one pass does not reach tol
         run = scenario(folder)
-        run()  # imports on first use are not part of the path
+        run()  # imports on first use do not count
         sys.setprofile(crossings)
         try:
             run()

@@ -1,10 +1,10 @@
-"""Build the core with a sanitizer of the compiler, in a folder of its own, and run the suites that reach it.
+"""Build the core with a sanitizer of the compiler, in a separate folder, and run the test suites that use it.
 
     python tools/sanitized.py address     memory errors, undefined behaviour: contracts, laws, fuzzers
-    python tools/sanitized.py thread      data races: what runs with several threads
+    python tools/sanitized.py thread      data races: passes with several threads
 
-The first report ends the run, and none is suppressed: no pass has a race by design. Linux with GCC: the
-sanitizer must be loaded before Python itself.
+The first report of the sanitizer ends the run. No report is suppressed, because no pass may have a race. The
+tool needs Linux with GCC, and loads the sanitizer before Python itself.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SANITIZERS = {"address": "address,undefined", "thread": "thread"}
-# One process, whose output is not caught: a report ends it. It reserves more memory than a test may allow.
+# The tests run in one process without captured output, since a report ends the process. The sanitizer needs
+# so much memory that tests with a memory limit are left out.
 PYTEST = ["-m", "pytest", "-q", "-x", "-s", "-p", "no:cacheprovider"]
 SUITES = {
     "address": [
@@ -31,7 +32,7 @@ SUITES = {
 
 
 def build(kind: str, **defines: str) -> Path:
-    """Install the package in a folder of its own, its core with these settings of CMake; returns where."""
+    """Install the package in a separate folder, with these CMake settings for the core; return the folder."""
     site = ROOT / "build" / kind / "site"
     options = {
         "build-dir": str(ROOT / "build" / kind / "tree"),
@@ -46,9 +47,9 @@ def build(kind: str, **defines: str) -> Path:
 
 
 def environment(kind: str, site: Path) -> dict[str, str]:
-    """What makes Python run with the sanitizer."""
+    """Return the environment in which Python runs with the sanitizer."""
     compiler, own = os.environ.get("CXX", "c++"), {"address": "libasan.so", "thread": "libtsan.so"}
-    # The library of C++ as well: the sanitizer must find what throws exceptions when it starts.
+    # Also preload the C++ library: the sanitizer must find its function that throws exceptions at start.
     paths = [
         subprocess.check_output([compiler, f"-print-file-name={name}"], text=True).strip()
         for name in (own[kind], "libstdc++.so.6")
@@ -56,9 +57,9 @@ def environment(kind: str, site: Path) -> dict[str, str]:
     return {
         **os.environ,
         "LD_PRELOAD": os.pathsep.join(paths),
-        "ASAN_OPTIONS": "detect_leaks=0",  # Python itself leaves memory behind at its end
+        "ASAN_OPTIONS": "detect_leaks=0",  # Python itself does not free all memory at exit
         "TSAN_OPTIONS": "halt_on_error=1",
-        "PYTHONMALLOC": "malloc",  # so that objects of Python are guarded as well
+        "PYTHONMALLOC": "malloc",  # so that Python's objects are checked as well
         "PYTHONPATH": os.pathsep.join([str(site), str(ROOT)]),
         "MAXMARGIN_SIMD": "baseline",
         "MAXMARGIN_CORES": "16",  # threads start even if there are fewer cores
@@ -66,7 +67,7 @@ def environment(kind: str, site: Path) -> dict[str, str]:
 
 
 def run(kind: str) -> int:
-    """Build, then run every suite; the number of those that failed."""
+    """Build, then run every suite; return the number of failed suites."""
     defines = {"MAXMARGIN_LEVELS": "baseline", "MAXMARGIN_SANITIZE": SANITIZERS[kind]}
     settings = environment(kind, build(kind, **defines))
     failed = 0

@@ -1,16 +1,16 @@
 """python -m benchmarks.footprint [--data NAME ...] [--learners NAME ...] [--sentences N] [--small]
 
-Models of tagged text, beside CRFsuite where it is installed; each learner in a process of its own:
+Measure models of tagged text, and CRFsuite if it is installed. Each learner runs in its own process:
 
     fit_cpu       CPU seconds from lists of attributes to a model
-    fit_peak      memory of the process at its largest, and `before`, when only the data were there, in MB
-    file          MB of the model file
-    load_peak     memory of a process that loads the file and tags, in MB
-    latency       milliseconds for one sentence of ten tokens after loading, the median
-    throughput    thousands of tokens a second for all test sentences at once, on all cores
+    fit_peak      peak memory of the process, in MB; `before` is the peak with the data, before training
+    file          size of the model file, in MB
+    load_peak     peak memory of a process that loads the file and tags, in MB
+    latency       median milliseconds for one sentence of ten tokens, after loading
+    throughput    thousands of tokens per second for all test sentences at once, on all cores
 
-Ours are `Chain(features="all")`, `"observed"`, and "pruned": observed without weights of at most 1 % of the
-largest, in single precision.
+Our learners are "all" (`Chain(features="all")`), "observed", and "pruned". The last one is "observed" in
+single precision, without weights of at most 1 % of the largest.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ DATA = ("conll2000", "czech")
 OURS = ("all", "observed", "pruned")
 PEERS = {"crfsuite-ap": "ap", "crfsuite-lbfgs": "lbfgs"}
 SETTINGS = {"conll2000": {"C": 0.1, "tol": 0.1}, "czech": {"C": 0.1, "tol": 0.3}}
-PASSES = 10  # of a peer, so that it ends
+PASSES = 10  # `max_iterations` of CRFsuite, so that its training ends
 CALLS = 200
 TOKENS = 10
 
 
 def text(name: str, most: int | None, small: bool) -> Text:
-    """Lists of attributes and tags."""
+    """Return lists of attributes and tags, for training and for testing."""
     parts = [described(name, part, small) for part in ("train", "test")]
     (X, Y), (X_test, Y_test) = parts
     return X[:most], Y[:most], X_test, Y_test
 
 
 def described(name: str, part: str, small: bool) -> tuple[list[Any], list[Any]]:
-    """Attributes and tags of one part of a text."""
+    """Return attributes and tags of one part of a text."""
     if name == "conll2000":
         sentences, Y = datasets.chunked(part, small)
         return list(iterate_attributes(sentences, rich=True)), Y
@@ -69,14 +69,14 @@ def described(name: str, part: str, small: bool) -> tuple[list[Any], list[Any]]:
 
 
 def peak() -> float:
-    """Largest memory of this process so far, in MB."""
+    """Return the peak memory of this process so far, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
         2**20 if sys.platform == "darwin" else 1024
     )
 
 
 def train(learner: str, data: Text, settings: dict[str, float], path: Path) -> float:
-    """Train and write the model; returns the CPU seconds of training."""
+    """Train and save the model; return the CPU seconds of training."""
     X, Y = data[:2]
     if learner in PEERS:
         return best_of(1, lambda: train_peer(PEERS[learner], X, Y, path)).cpu
@@ -91,7 +91,7 @@ def train(learner: str, data: Text, settings: dict[str, float], path: Path) -> f
 
 
 def train_peer(algorithm: str, X: list[Any], Y: list[Any], path: Path) -> None:
-    """CRFsuite's file, with its default features: those that occur."""
+    """Train CRFsuite and write its file, with weights only for observed pairs, its default."""
     import pycrfsuite
 
     trainer = pycrfsuite.Trainer(algorithm, verbose=False)
@@ -102,7 +102,7 @@ def train_peer(algorithm: str, X: list[Any], Y: list[Any], path: Path) -> None:
 
 
 def tagger(learner: str, path: Path) -> Callable[[list[Any]], list[Any]]:
-    """What tags sentences, from a file."""
+    """Load a model file, and return the function that tags sentences."""
     if learner in PEERS:
         import pycrfsuite
 
@@ -114,7 +114,7 @@ def tagger(learner: str, path: Path) -> Callable[[list[Any]], list[Any]]:
 
 
 def tag(learner: str, data: Text, path: Path) -> Row:
-    """Latency of a sentence, throughput, and the error."""
+    """Measure the latency of a sentence, the throughput, and the test error."""
     X, Y = data[2:]
     find = tagger(learner, path)
     short = [next((x[:TOKENS] for x in X if len(x) >= TOKENS), X[0])]
@@ -140,7 +140,7 @@ def tag(learner: str, data: Text, path: Path) -> Row:
 
 
 def child(given: argparse.Namespace) -> None:
-    """One step of one learner, as JSON on stdout."""
+    """Run one step of one learner, and print its row as JSON."""
     data = text(given.data[0], given.sentences, given.small)
     learner, path, before = given.learners[0], Path(given.out), peak()
     if given.step == "tag":
@@ -154,7 +154,7 @@ def child(given: argparse.Namespace) -> None:
 
 
 def measure(name: str, learner: str, given: argparse.Namespace) -> Row:
-    """Train in one process, tag in another."""
+    """Train in one process and tag in another; return the row of the learner."""
     row: Row = {"data": name, "learner": learner}
     with tempfile.TemporaryDirectory() as folder:
         for step in ("fit", "tag"):
@@ -168,7 +168,7 @@ def measure(name: str, learner: str, given: argparse.Namespace) -> Row:
 
 
 def main(arguments: Sequence[str] | None = None) -> list[Row]:
-    """Measure what is asked for; a CSV and a table."""
+    """Measure the learners on the data sets; write a CSV file and print the rows."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

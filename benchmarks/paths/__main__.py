@@ -1,9 +1,10 @@
 """python -m benchmarks.paths [--sets NAME ...] [--most N] [--values K] [--small]
 
-Regularisation paths against single fits of the same C: passes and CPU seconds of both.
+Compare regularisation paths with single fits at the same values of C, by passes and CPU seconds.
 
-    chunks, words      CoNLL-2000, word and tag at -2..2; the word and a bias alone: hinge and log loss
-    usps, newsgroups   rows: multi-class hinge and logistic regression
+    chunks             CoNLL-2000, word and tag at -2..2: hinge and log loss
+    words              CoNLL-2000, only the word and a bias: hinge and log loss
+    usps, newsgroups   rows of features: multi-class hinge and logistic regression
 
 Values of C go from 0.01 to 10. "bad" counts points of the path that did not converge.
 """
@@ -31,7 +32,7 @@ FIRST, LAST = 0.01, 10.0  # C
 
 
 def examples(name: str, most: int, small: bool) -> tuple[Any, Any]:
-    """The first examples of a set."""
+    """Return the first examples of a data set."""
     if name in ROWS:
         X, y = rows_of(name, 1.0, small)
         return X[:most], y[:most]
@@ -44,7 +45,7 @@ def examples(name: str, most: int, small: bool) -> tuple[Any, Any]:
 
 
 def learners(name: str) -> dict[str, Any]:
-    """The estimators of a set."""
+    """Return the estimators for a data set."""
     if name in ROWS:
         return {
             "hinge": mm.MulticlassSVC(random_state=0),
@@ -57,7 +58,7 @@ def learners(name: str) -> dict[str, Any]:
 
 
 def compare(name: str, values: int, most: int, small: bool) -> list[Row]:
-    """A row for each loss."""
+    """Return a row for each loss."""
     X, Y = examples(name, most, small)
     Cs = np.geomspace(FIRST, LAST, values)
     rows = []

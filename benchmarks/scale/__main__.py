@@ -1,9 +1,9 @@
 """python -m benchmarks.scale [rounds parts loopback extrapolate ...] [--small] [--out FOLDER]
 
-rounds       the table of rounds, of this design and of others, simulated  -> rounds.csv
-parts        rounds, bytes, memory and time of this design, by the number of parts -> parts.csv
-loopback     the same on a real cluster of processes, beside the simulation -> loopback.csv
-extrapolate  estimates for a billion examples and 1,000 workers -> extrapolated.csv
+rounds       simulate the number of rounds of this design and of other schemes -> rounds.csv
+parts        simulate rounds, bytes, memory and time of this design, by the number of parts -> parts.csv
+loopback     measure the same on a real cluster of processes, beside the simulation -> loopback.csv
+extrapolate  estimate the cost of a billion examples on up to 1,000 workers -> extrapolated.csv
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.timing import write_csv
 Rows = list[dict[str, Any]]
 USPS, WEAK, OCR = Task("usps", 0.01), Task("usps", 0.001), Task("ocr", 0.01)
 TABLE = ((USPS, 8), (USPS, 32), (WEAK, 8), (OCR, 2), (OCR, 8))
-MOST = {"design": 100, "one-slack": 600}  # most rounds of a scheme; 60 for the others
+MOST = {"design": 100, "one-slack": 600}  # maximum number of rounds; 60 for other schemes
 PARTS = (2, 4, 8, 16, 32, 64)
 LARGE = (
     *((32, 5_000), (100, 5_000), (1_000, 5_000)),

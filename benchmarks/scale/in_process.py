@@ -1,10 +1,7 @@
-"""The pool of a cluster without a cluster: it runs tasks here, one after the other, and counts
-bytes.
+"""A simulated cluster: a pool that runs tasks one after the other in this process, and counts bytes.
 
-Everything else is the code of ``maxmargin.cluster``, with as many parts as memory allows. The bytes
-that a
-task would send to its worker and back are the size of its pickle. ``absent`` is the probability
-that a part
+Everything else is the code of ``maxmargin.cluster``, with as many parts as memory allows. The bytes that a
+task would send to its worker and back are the size of its pickle. ``absent`` is the probability that a part
 misses a round. ``lose`` drops the state of a part, like the death of its worker.
 """
 
@@ -83,7 +80,7 @@ def fit(
 ) -> Any:
     """Run ``cluster.fit`` in this process.
 
-    ``given`` may hold passes, older, and change, a function that gets the first round.
+    ``given`` may hold arguments of ``prepare``, and ``change``, a function that receives the prepared rounds.
     """
     change = given.pop("change", lambda rounds: None)
     pool = InProcess(parts) if pool is None else pool

@@ -1,9 +1,8 @@
 """Rounds on a real cluster: a scheduler and workers as separate processes, on loopback.
 
-Each process counts the bytes that it writes to its connections (``distributed.comm.tcp``), its peak
-memory
-and its CPU seconds. Bytes and CPU seconds up to the end of the first round, above all the bytes of the
-examples, are subtracted. Needs Linux.
+Each process counts the bytes that it writes to its connections (``distributed.comm.tcp``), its peak memory
+and its CPU seconds. Bytes and CPU seconds up to the end of the first round are subtracted; most of these
+bytes are the examples. Needs Linux.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ class Meter(Callback):
         self.first: dict[str, dict[str, float]] = {}
 
     def now(self) -> dict[str, dict[str, float]]:
-        """Return the current usage: sums over workers, but the largest of their peaks."""
+        """Return the current usage. Workers are summed up, except that their peak is the largest peak."""
         found = list(self.client.run(usage).values())
         workers = {name: sum(own[name] for own in found) for name in found[0]}
         workers["peak"] = max(own["peak"] for own in found)

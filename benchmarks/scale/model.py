@@ -2,14 +2,14 @@
 
 d weights, K parts (one for each worker), m = older + 4 points of a part, p passes of a proposal
 
-    bytes      a round sends w (8 d) and an order (ORDER) to each worker, and three vectors back (24 d, or
+    bytes      a round sends w (8 d) and a command (ORDER) to each worker, and three vectors back (24 d, or
                less if they are sparse). The scheduler passes on all answers: it writes
                8 d + K (24 d + ORDER)
     driver     8 K m d for the vectors of all points, 8 (K m)^2 for their inner products
     rounds     A K^B to a gap, fitted to simulations
-    time       a round takes (p + 1) n / K examples at a worker, its bytes through the scheduler's wire, and
-               the mixture: Newton steps on a program of K m unknowns, so that its time grows as K^3 from the
-               measured value
+    time       a round processes (p + 1) n / K examples at a worker, sends its bytes through the scheduler's
+               network, and solves the mixture. The mixture takes Newton steps on a program of K m unknowns,
+               so its time grows as K^3 from the measured value
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-# bytes of an order and of the data that `distributed` adds to a task, measured on loopback
+# Bytes of a command and of the data that `distributed` adds to a task, measured on loopback.
 ORDER = 2000
 POINTS = 19  # m
 
@@ -33,7 +33,7 @@ class Cluster:
     weights: int
     examples: float
     example_seconds: float  # CPU seconds of an example in a pass
-    bandwidth: float = 1.25e9  # bytes per second of the scheduler's wire: 10 Gbit/s
+    bandwidth: float = 1.25e9  # bytes per second of the scheduler's network: 10 Gbit/s
     passes: int = 2
     points: int = POINTS
 
@@ -59,7 +59,7 @@ class Cluster:
         return 8.0 * table * self.weights + 8.0 * table**2
 
     def round_seconds(self, mixing: float) -> dict[str, float]:
-        """Return the seconds of a round for passes, wire and mixture; `mixing` is the last of these."""
+        """Return the seconds of a round for passes, network and mixture (`mixing` is the last of these)."""
         passes = (self.passes + 1) * self.examples / self.parts * self.example_seconds
         return {
             "passes": passes,

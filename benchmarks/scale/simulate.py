@@ -1,13 +1,13 @@
-"""Rounds to a gap, of this design and of others, with workers that are simulated in one process.
+"""Simulate how many rounds this design and other schemes need to reach a gap, in one process.
 
-A scheme says what a part's problem is and what becomes of its answer. All run on the same driver, the same
-workers and the same proposals:
+A scheme defines the problem of a part and how its proposal is used. All schemes have the same driver and the
+same workers:
 
     design              the best mixture of all points, with a proximal term (``maxmargin.cluster``)
-    adding              every part takes its proposal; s = K is the safe problem (CoCoA+)
+    adding              every part moves to its proposal; its problem is safe with s = K (CoCoA+)
     adding-proximal     the same with the proximal term
-    averaging           every part goes 1/K of the way to its proposal; s = 1 (CoCoA)
-    one-slack           cutting planes with a proximal term, any K: a pass over all data for each cut
+    averaging           every part moves 1/K of the way to its proposal; s = 1 (CoCoA)
+    one-slack           cutting planes with a proximal term, for any K: each cut takes a pass over all data
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ SCHEMES = ("design", "adding", "adding-proximal", "averaging", "one-slack")
 
 @dataclass(frozen=True)
 class Task:
-    """Examples, their model, and lambda = 1 / (C n)."""
+    """A data set with its model, and `strength`, which is lambda = 1 / (C n)."""
 
     name: str
     strength: float
 
     def examples(self, small: bool) -> tuple[Any, Any, Any]:
-        """Model, X and Y."""
+        """Return the model, X and Y."""
         if self.name == "usps":
             data = datasets.usps(small=small)
             return models.Multiclass(), data.X_train, data.Y_train
@@ -48,13 +48,13 @@ class Task:
         return models.Chain(loss="mean-hamming"), data.X_train, data.Y_train
 
     def svm(self, model: Any, n: int, tol: float, **options: Any) -> Any:
-        """The estimator."""
+        """Return the estimator."""
         C = 1 / (self.strength * n)
         return mm.StructuralSVM(model, C=C, tol=tol, max_passes=1e6, random_state=0, **options)
 
 
 def parts_of(X: Any, Y: Any, n_parts: int) -> list[tuple[Any, Any]]:
-    """The examples in random parts."""
+    """Divide the examples into random parts."""
     groups = np.array_split(np.random.default_rng(0).permutation(len(Y)), n_parts)
     if hasattr(X, "shape"):
         return [(X[group], Y[group]) for group in groups]
@@ -62,20 +62,20 @@ def parts_of(X: Any, Y: Any, n_parts: int) -> list[tuple[Any, Any]]:
 
 
 class Stepwise(Bundle):
-    """A bundle that does not look for the best mixture: each part goes a share of the way to its proposal."""
+    """A bundle without the best mixture: each part moves a share of the way to its proposal."""
 
     share: float
 
     def solve(self, parts: list[int], k: float, z: np.ndarray, tolerance: float) -> None:
         for part in parts:
-            newest = int(self.numbers[part].max())  # of the cut; the proposal came before it
+            newest = int(self.numbers[part].max())  # of the cut, made just after the proposal
             self.beta[part] = 0.0
             self.beta[part, self.numbers[part] == newest - 1] = self.share
             self.beta[part, 0] += 1 - self.share
 
 
 class Averaged(ClusterRounds):
-    """Rounds whose parts look at their own problem alone."""
+    """Rounds in which each part solves only its own problem (s = 1)."""
 
     @property
     def stretch(self) -> float:
@@ -83,7 +83,7 @@ class Averaged(ClusterRounds):
 
 
 class Timing(Callback):
-    """Ends after some rounds; rounds to each gap, and the CPU time of the driver in each."""
+    """Records the rounds to each gap; ends the fit after `most` rounds or when all gaps are reached."""
 
     def __init__(self, most: int, gaps: Sequence[float]):
         self.most, self.reached = most, dict.fromkeys(gaps, 0)
@@ -97,7 +97,7 @@ class Timing(Callback):
 
 
 def changed(rounds: ClusterRounds, scheme: str) -> None:
-    """The rounds of another scheme."""
+    """Change the rounds of this design to another scheme, in place."""
     if scheme == "design":
         return
     rounds.bundle.__class__ = Stepwise
@@ -111,7 +111,7 @@ def changed(rounds: ClusterRounds, scheme: str) -> None:
 def simulate(
     task: Task, n_parts: int, scheme: str = "design", most: int = 100, **options: Any
 ) -> dict[str, Any]:
-    """Rounds of a scheme to the gaps; bytes, memory and seconds of a round."""
+    """Return the rounds of a scheme to the gaps, and bytes, memory and seconds of a round."""
     small, gaps = options.pop("small", False), options.pop("gaps", GAPS)
     model, X, Y = task.examples(small)
     watch = Timing(most, gaps)
@@ -149,12 +149,12 @@ def simulate(
 
 
 def named(watch: Timing) -> dict[str, Any]:
-    """Rounds to each gap; 0 where it was not reached."""
+    """Return the number of rounds to each gap, or 0 if the gap was not reached."""
     return {f"rounds_{gap:g}": reached for gap, reached in watch.reached.items()}
 
 
 def bytes_of(bundle: Bundle) -> int:
-    """Bytes of the points that the driver keeps and of their inner products."""
+    """Return the bytes of the driver's points and of their inner products."""
     arrays = [
         array
         for vector in bundle.vectors
@@ -164,7 +164,7 @@ def bytes_of(bundle: Bundle) -> int:
 
 
 def timed(bundle: Bundle) -> list[float]:
-    """CPU seconds of each mixture from now on."""
+    """Return a list that receives the CPU seconds of each mixture from now on."""
     seconds: list[float] = []
     solve = bundle.solve
 

@@ -22,7 +22,7 @@ static std::unique_ptr<Ascent> make_ascent(const ChainData& data, Rescaling resc
   return chain_ascent(data, single, std::move(mass), lean);
 }
 
-// Numbers that Python reads where they are.
+// Numbers that Python reads in place.
 template <class T>
 static auto seen(const std::vector<T>& values) {
   return nb::ndarray<nb::numpy, const T, nb::ndim<1>>(values.data(), {values.size()});

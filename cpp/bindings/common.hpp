@@ -56,14 +56,14 @@ void check_block(const Data& data, int64_t block) {
   if (block < 0 || block >= data.blocks()) throw nb::index_error("no such example");
 }
 
-// What f returns, called without the lock of the interpreter.
+// Calls f without the lock of the interpreter, and returns its result.
 template <class F>
 auto unlocked(F&& f) {
   nb::gil_scoped_release release;
   return f();
 }
 
-// An array of n numbers that `fill` writes, without the lock of the interpreter.
+// Returns an array of n numbers that `fill` writes without the lock of the interpreter.
 template <class T = double, class Fill>
 Result<T> filled(int64_t n, Fill&& fill) {
   Zeros<T> values(static_cast<size_t>(n));
@@ -71,7 +71,7 @@ Result<T> filled(int64_t n, Fill&& fill) {
   return to_numpy(std::move(values));
 }
 
-// What f returns, and the vector of n numbers that it writes.
+// Returns the result of f, and the vector of n numbers that f writes.
 template <class F>
 nb::tuple with_vector(int64_t n, F&& f) {
   double value = 0;
@@ -81,7 +81,7 @@ nb::tuple with_vector(int64_t n, F&& f) {
 
 void check_weights(const Array1<double>& w, int64_t size);  // in module.cpp
 
-// Kept outputs: uint8, uint16 or int32.
+// Cached outputs, as uint8, uint16 or int32.
 using LabelArray = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 inline LabelView view(const LabelArray& labels) {
@@ -98,8 +98,8 @@ inline nb::tuple to_numpy(SupportArrays&& support) {
                         to_numpy(std::move(support.outputs)));
 }
 
-// A file of bindings names its function in `static const Bindings chain_bindings(&bind_chain)`: the module calls them
-// all, kinds that others derive from first. Names are its own: several files are compiled as one.
+// A file of bindings registers its function by `static const Bindings chain_bindings(&bind_chain)`. The module calls
+// all these functions, base classes first. Names must be unique, because several files are compiled as one.
 struct Bindings {
   using Bind = void (*)(nb::module_&);
   static std::vector<Bind>& all(bool kind) {
@@ -109,7 +109,7 @@ struct Bindings {
   explicit Bindings(Bind bind, bool kind = false) { all(kind).push_back(bind); }
 };
 
-// An array may be empty: it is not given.
+// An empty array means that the argument is not given.
 inline const double* given(const Array1<double>& values, int64_t size) {
   if (values.size() == 0) return nullptr;
   check_weights(values, size);

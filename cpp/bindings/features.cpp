@@ -18,8 +18,8 @@
 namespace mm {
 namespace {
 
-// Rows with fewer non-zeros than this share are walked by index list: measured on binary pixels, a table of
-// scores is then 3 to 4 times faster than over the dense row.
+// Dense data with at most this share of nonzeros get index lists. With a larger share, loops over lists are slower than
+// loops over dense rows; with a smaller one, fewer data sets gain.
 constexpr double sparse_share = 0.35;
 
 constexpr const char* unfit = "the index pointers of a sparse matrix do not fit its data";
@@ -28,8 +28,8 @@ constexpr const char* unfit = "the index pointers of a sparse matrix do not fit 
 template <class T>
 constexpr T probe = sizeof(T) == 8 ? static_cast<T>(1e158) : 1;
 
-// The numbers of an array, where the caller keeps them, by the buffer protocol: examples are many, and to cast one to
-// `nb::ndarray` takes as long as to read a short one. The format of an array that is not aligned is another one.
+// The numbers of an array, read in place by the buffer protocol. A cast to `nb::ndarray` would take as long as
+// reading a short example, and there are many examples. An unaligned array has another format and is refused.
 template <class T>
 class Numbers {
  public:
@@ -46,7 +46,7 @@ class Numbers {
 
   const T* data() const { return static_cast<const T*>(view_.buf); }
   int64_t shape(int axis) const { return view_.shape[axis]; }
-  int64_t size() const { return view_.shape[0]; }  // of one dimension
+  int64_t size() const { return view_.shape[0]; }  // for one dimension
 
  private:
   Py_buffer view_;
@@ -79,8 +79,8 @@ Unwritten<T>& owned_of(Features& f) {
     return f.owned_doubles;
 }
 
-// |x|^2, NaN where a number of x is not finite or too large: eight sums side by side. A number that is too large has
-// a square above `safe`.
+// |x|^2, or NaN if a number of x is not finite or too large. It uses eight independent sums. A number that is too large
+// has a square above `safe`.
 template <class T>
 double checked_square(const T* x, int32_t length) {
   constexpr int width = 8;
@@ -97,7 +97,7 @@ double checked_square(const T* x, int32_t length) {
   return faulty ? std::numeric_limits<double>::quiet_NaN() : sum;
 }
 
-// A bit for each of at most 64 numbers: whether it is not zero.
+// A bit for each of at most 64 numbers, set if the number is not zero.
 template <class T>
 uint64_t nonzeros(const T* x, int n) {
   constexpr int lanes = Vector<T>::lanes;
@@ -113,16 +113,16 @@ uint64_t nonzeros(const T* x, int n) {
 template <class T>
 bool all_ones(const T* x, int64_t n) {
   using Whole =
-      std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;  // as long as a number: summed in its vectors
+      std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;  // as long as a number, for vector instructions
   Whole others = 0;
   for (int64_t j = 0; j < n; ++j) others += x[j] * x[j] != x[j];
   return others == 0;
 }
 
-// What a walk over some rows has seen.
+// The findings of a pass over some rows.
 struct Seen {
   int64_t bad_row = -1;
-  size_t count = 0;  // of numbers that are not zero
+  size_t count = 0;  // number of nonzeros
   bool ones = true, lists = true, sorted = true, in_range = true;
 
   void add(const Seen& next) {
@@ -132,7 +132,7 @@ struct Seen {
   }
 };
 
-// Some rows by each thread, as many threads as so many numbers are worth and cores may be used.
+// Divides rows among threads. The number of threads depends on the amount of numbers and on the usable cores.
 class Readers {
  public:
   Readers(int64_t rows, int64_t numbers, int most)
@@ -140,7 +140,7 @@ class Readers {
         threads_(
             static_cast<int>(std::clamp<int64_t>(numbers / worth, 1, std::clamp(most, 1, usable_cores())))) {}
 
-  // Calls look(from, to), which gives what was seen there.
+  // Calls look(from, to), which returns its findings, and combines them.
   template <class Look>
   Seen look_over(const Look& look) {
     seen_.assign(threads_, {});
@@ -154,7 +154,7 @@ class Readers {
   void each(const Work& work) const {
     parallel(rows_, threads_, [&](int64_t from, int64_t to, int) { work(from, to); });
   }
-  // Calls work(from, to, count) for the parts that were looked over, with what was counted before each of them.
+  // Calls work(from, to, count) for the parts of `look_over`, with the number of nonzeros in earlier parts.
   template <class Work>
   void each_counted(const Work& work) const {
     std::vector<size_t> before(threads_, 0);
@@ -163,14 +163,13 @@ class Readers {
   }
 
  private:
-  static constexpr int64_t worth = int64_t(1)
-                                   << 16;  // numbers: to start a thread takes as long as to read some of them
+  static constexpr int64_t worth = int64_t(1) << 16;  // numbers per thread; fewer are not worth a thread
   int64_t rows_;
   int threads_;
   std::vector<Seen> seen_;
 };
 
-// A bit for each number of dense rows: whether it is not zero.
+// A bit for each number of dense rows, set if the number is not zero.
 class Presence {
  public:
   Presence(int64_t rows, int64_t columns)
@@ -178,7 +177,7 @@ class Presence {
 
   bool none() const { return bits_.empty(); }
   template <class T>
-  size_t note(int64_t row, const T* x) {  // returns how many are not zero
+  size_t note(int64_t row, const T* x) {  // returns the number of nonzeros
     size_t count = 0;
     uint64_t* word = &bits_[row * words_];
     for (int64_t j = 0; j < columns_; j += per_word, ++word) {
@@ -200,8 +199,8 @@ class Presence {
   Unwritten<uint64_t> bits_;
 };
 
-// Where the numbers of dense rows are not zero, and these numbers, if they are wanted; note(row, first) takes down where the
-// list of a row begins.
+// Lists the columns of the nonzeros of dense rows, and their values if `values` is not null. note(row, first)
+// receives the offset of each row's list.
 template <class T, class Index, class F>
 void list_entries(Features& f, const Presence& present, const Readers& readers, size_t count,
                   Unwritten<Index>& places, Unwritten<T>* values, F&& note) {
@@ -223,12 +222,12 @@ void list_entries(Features& f, const Presence& present, const Readers& readers, 
   });
 }
 
-// Checks the numbers, and lists where they are not zero if that is worth it; with the norms.
+// Checks the numbers, computes the norms, and makes lists of nonzeros if these are few.
 template <class T>
 void list_nonzeros(Checked& c, bool in_place, int threads) {
   Features& f = c.features;
   const double most = sparse_share * static_cast<double>(f.size() * f.columns);
-  // The lists are as long as the data: none for rows that stay where they are, on a disk.
+  // Lists take about as much memory as the data, so rows that stay on a disk get none.
   Presence present(in_place ? 0 : f.size(), f.columns);
   Readers readers(f.size(), f.size() * f.columns, threads);
   f.norms.resize(f.rows.size());
@@ -262,13 +261,13 @@ void list_nonzeros(Checked& c, bool in_place, int threads) {
   });
 }
 
-// The rows of all parts, each by view(part, r).
+// Lists the rows of all parts; view(part, r) makes the view of a row.
 template <class Part, class View>
 void list_rows(Unwritten<RowView>& rows, const std::vector<Part>& parts, int threads, const View& view) {
-  constexpr int64_t numbers = 8;  // that take as long to read as a row to list
+  constexpr int64_t numbers = 8;  // listing a row takes as long as reading this many numbers
   std::vector<int64_t> first;
   first.reserve(parts.size());
-  int64_t total = 0;  // as much memory as is needed: growing would take twice as much
+  int64_t total = 0;  // reserved at once: growing would take twice the memory
   for (const Part& part : parts) first.push_back(total), total += part.rows;
   reserve_in_large_pages(rows, static_cast<size_t>(total)), rows.resize(static_cast<size_t>(total));
   Readers(static_cast<int64_t>(parts.size()), numbers * total, threads).each([&](int64_t from, int64_t to) {
@@ -303,7 +302,7 @@ bool in_range(const RowView& row, int64_t columns) {
   return std::all_of(row.index, row.index + row.length, [=](int32_t j) { return j >= 0 && j < columns; });
 }
 
-// Finite numbers, indices in order, and the norms, in one walk over the data.
+// Checks that numbers are finite and indices sorted, and computes the norms, in one pass over the data.
 template <class T>
 void check_sparse(Checked& c, int64_t entries, int threads) {
   Features& f = c.features;
@@ -316,7 +315,7 @@ void check_sparse(Checked& c, int64_t entries, int threads) {
       const double square = checked_square(x, row.length);
       if (square != square && own.bad_row < 0) own.bad_row = r;
       f.norms[r] = static_cast<float>(square + f.bias * f.bias);
-      int32_t up = 1;  // a whole number, which the compiler sums in vectors
+      int32_t up = 1;  // an integer, so that the compiler vectorises the loop
       for (int32_t j = 1; j < row.length; ++j) up &= row.index[j] > row.index[j - 1];
       if (row.length > 0) up &= row.index[0] >= 0, own.in_range &= row.index[row.length - 1] < f.columns;
       if (!up) own.sorted = false, own.in_range &= in_range(row, f.columns);
@@ -368,7 +367,7 @@ Checked* under_kernel(std::shared_ptr<Gram> gram, Array1<double> diagonal) {
   return c;
 }
 
-// The whole kernel matrix, read where the caller keeps it.
+// The whole kernel matrix, read in place.
 Checked* kernel_rows(Array2<double> whole, Array1<double> diagonal) {
   const int64_t n = static_cast<int64_t>(diagonal.size());
   if (static_cast<int64_t>(whole.shape(0)) != n || static_cast<int64_t>(whole.shape(1)) != n)
@@ -376,12 +375,12 @@ Checked* kernel_rows(Array2<double> whole, Array1<double> diagonal) {
   return under_kernel(std::make_shared<Gram>(whole.data(), n), diagonal);
 }
 
-// Blocks of rows by compute(first, last), an array (last - first, n), at most `capacity` of them kept.
+// A cache of at most `capacity` blocks of rows. compute(first, last) returns a block as an array (last - first, n).
 Checked* kernel_cache(Array1<double> diagonal, int64_t block_rows, int64_t capacity, nb::callable compute) {
   const int64_t n = static_cast<int64_t>(diagonal.size());
   if (block_rows < 1) throw std::invalid_argument("a block has at least one row");
   const auto ask = [n, compute](int64_t first, int64_t last, double* rows) {
-    nb::gil_scoped_acquire acquire;  // a pass runs without it
+    nb::gil_scoped_acquire acquire;  // a pass runs without the lock
     const nb::object found = compute(first, last);
     const auto block = nb::cast<Array2<double>>(found, false);
     if (static_cast<int64_t>(block.shape(0)) != last - first || static_cast<int64_t>(block.shape(1)) != n)

@@ -16,7 +16,7 @@ void mm::check_weights(const Array1<double>& w, int64_t size) {
   check(mm::size(w) == size, text.c_str());
 }
 
-// Signals reach Python in its main thread alone: other threads need not take the lock of the interpreter for them.
+// Python handles signals only in its main thread, so other threads need not take the interpreter's lock for them.
 static unsigned long main_thread = 0;
 
 static void raise_signals() {

@@ -7,7 +7,7 @@
 
 namespace mm {
 
-// Levels, true order and 1/N of a query, whose candidates are the rows from `first` on.
+// Computes levels, true order and 1/N of a query, whose candidates are the rows from `first` to `last`.
 static void take_query(RankingData& data, int64_t first, int64_t last) {
   const double* grade = data.grade.data() + first;
   const int n = static_cast<int>(last - first);
@@ -15,7 +15,7 @@ static void take_query(RankingData& data, int64_t first, int64_t last) {
   std::iota(order, order + n, 0);
   std::stable_sort(order, order + n, [&](int32_t a, int32_t b) { return grade[a] > grade[b]; });
   int32_t higher = 0, level = 0;
-  double total = 0, sum = 0, above = 0;  // above: of the higher grades
+  double total = 0, sum = 0, above = 0;  // above: sum over the higher grades
   for (int k = 0; k < n; ++k) {
     if (k > 0 && grade[order[k]] != grade[order[k - 1]]) higher = k, above = sum;
     data.higher[first + order[k]] = higher;

@@ -92,7 +92,7 @@ static void bind_soft_ascent(nb::module_& m) {
   bind_for<Binary<float>, Binary<double>>(m);
 }
 
-// After the data of the models, which the functions take.
+// Registered after the data types of the models, which are arguments of these functions.
 static const Bindings soft_ascent_bindings(&bind_soft_ascent);
 
 }  // namespace mm

@@ -29,7 +29,7 @@ void Exact::slacks(const double* flat, int threads, double* xi, Label* outputs, 
   if (structure_->walks() && !outputs && !ceilings)
     return parallel(blocks(), threads,
                     [&](int64_t from, int64_t to, int) { structure_->all_slacks(from, to, W, xi); });
-  // What a block leaves over goes to the next blocks of its part.
+  // A block leaves its unused leeway to the next blocks of its part.
   each(blocks(), threads, packed, ceilings ? Split::fixed : Split::any, [&](int64_t i, Own& own) {
     own.leeway += leeway;
     if (ceilings) structure_->prove(own.s, own.leeway / 4);
@@ -84,7 +84,7 @@ void Exact::complete(const double* flat, int threads, Label* outputs) const {
   const PackedWeights weights[2] = {pack(flat), pack(opposite.data())};
   each(blocks(), threads, weights[0], [&](int64_t i, Own& own) {
     read_truth(i, own.truth);
-    double range = 1;  // max_y s(y) - min_y s(y), and more
+    double range = 1;  // an upper bound on max_y s(y) - min_y s(y)
     for (int side = 1; side >= 0; --side) {
       const double* W = weights[side].W.data();
       auto s = structure_->scratch();
@@ -157,7 +157,7 @@ double Exact::combine(const int64_t* blocks, const double* c, int64_t n, const L
                       double* flat) const {
   std::vector<int64_t> first(1, 0);
   for (int64_t p = 0; p < n; ++p) first.push_back(first.back() + structure_->output_size(blocks[p]));
-  // Each part has a sum of its own: all of these together are no longer than the labels.
+  // Each part has its own sum. All sums together are no longer than the labels.
   const int64_t fit = first.back() / std::max<int64_t>(1, static_cast<int64_t>(structure_->weights()));
   const int adders =
       static_cast<int>(std::clamp<int64_t>(threads, 1, std::clamp<int64_t>(fit, 1, most_threads)));
@@ -272,7 +272,7 @@ void OutputCache::touch(int64_t i, const Label* y) {
   auto& kept = kept_[i];
   int j = 0;
   while (j < count(i) && !outputs_->same(i, kept.data() + j * size, y)) ++j;
-  if (j == 0) return;  // the true output stays where it is
+  if (j == 0) return;  // the true output stays first
   if (j == count(i)) {
     if (j <= capacity_)
       kept.insert(kept.end(), y, y + size);

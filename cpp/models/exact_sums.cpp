@@ -1,4 +1,4 @@
-// Exact answers about distributions over all outputs: log partition functions, gradients, entropies.
+// Exact computations about distributions over all outputs: log partition functions, gradients, entropies.
 #include <algorithm>
 #include <vector>
 
@@ -12,7 +12,7 @@ size_t potentials_of(const Unlabelled& structure, int64_t i) {
   return static_cast<size_t>(structure.potentials(i)) * structure.row_stride();
 }
 
-// <a, b>: four sums side by side, since one would wait for itself at each step.
+// <a, b>, in four sums, because each addition to a single sum would wait for the previous one.
 double product(const aligned<double>& a, const aligned<double>& b) {
   double sums[4] = {};
   size_t k = 0;
@@ -132,7 +132,7 @@ void Exact::draw(const double* flat, int n, uint64_t seed, int threads, Label* o
     structure_->open(i, W, own.s, false, 1);
     structure_->list_potentials(own.s, W, own.theta.data());
     structure_->distribute(own.s, i, own.theta.data(), own.m.data());
-    uint64_t state = seed + 0x9e3779b97f4a7c15u * static_cast<uint64_t>(i);  // the same for any threads
+    uint64_t state = seed + 0x9e3779b97f4a7c15u * static_cast<uint64_t>(i);  // for any number of threads
     for (int k = 0; k < n; ++k) {
       for (double& u : own.values) u = static_cast<double>(mixed(state) >> 11) * 0x1p-53;
       structure_->draw(own.s, i, own.m.data(), own.values.data(),

@@ -1,4 +1,4 @@
-// The inner loops over pairs: compiled here, once for each type of weights.
+// The inner loops over pairs. This file compiles them once for each type of weights.
 #include "models/node_weights.hpp"
 
 #include <algorithm>
@@ -47,7 +47,7 @@ Pairs Pairs::observed(const Features& features, const int32_t* truth, int labels
   for (int64_t r = 0; r < features.size(); ++r)
     each_feature(features, r, [&](int64_t j, double x) { first[j + 1] += x != 0; });
   for (int64_t j = 0; j < d; ++j) first[j + 1] += first[j];
-  // The labels of each feature as often as they occur, then each once.
+  // First the labels of each feature as often as they occur, then each label once.
   std::vector<Label> all(first[d]);
   std::vector<int64_t> next(first.begin(), first.end() - 1);
   for (int64_t r = 0; r < features.size(); ++r)

@@ -1,11 +1,11 @@
-// The weights of a node: for each of its features and each label, or for the pairs of these that were observed.
+// The weights of a node: one for each pair of a feature and a label, or only for the observed pairs.
 //
 //   all pairs    W has a row of `stride` reals for each feature
 //   pairs        W has one real for each pair (feature, label) of a list; the score of any other pair is zero
 //
 //   scores:  u[k] += sum_j x_j W(j, k)        column:  W(:, k) += c x        inner:  <x_r, x_q> over the pairs of k
 //
-// Which pairs there are does not change: a structure sees a plain vector of weights, only a shorter one.
+// The set of pairs does not change. To a structure, W is a plain vector of weights, only shorter.
 #pragma once
 
 #include <bit>
@@ -16,26 +16,27 @@
 
 namespace mm {
 
-// Pairs (feature, label): the labels of each feature in order, one feature after the other.
+// Pairs (feature, label): the sorted labels of each feature, one feature after the other.
 //
-// A pair is found in the list of its feature by halves; a feature with many labels has a table besides, a word of bits
-// for each 64 labels with the place of the first of them: place + how many bits are set below the label's.
+// Bisection finds a pair in the list of its feature. A feature with many labels also has a table: for each 64 labels,
+// a word of bits and the index of the first pair of the word. The index of a pair is that index plus the number of
+// lower set bits.
 class Pairs {
  public:
   using Label = uint16_t;
-  Pairs(int labels, std::vector<int64_t> first, std::vector<Label> label);  // refuses what are not pairs
-  // Those of which a row has the feature and the truth of that row is the label.
+  Pairs(int labels, std::vector<int64_t> first, std::vector<Label> label);  // throws if pairs are invalid
+  // The pairs for which some row has the feature and the label is the truth of that row.
   static Pairs observed(const Features& features, const int32_t* truth, int labels);
 
   int labels() const { return labels_; }
   const std::vector<int64_t>& first() const {
     return first_;
-  }  // of feature j: label[first[j]] .. label[first[j + 1]]
+  }  // the labels of feature j are label[first[j]] .. label[first[j + 1]]
   const std::vector<Label>& label() const { return label_; }
   int64_t size() const { return static_cast<int64_t>(label_.size()); }
   int64_t features() const { return static_cast<int64_t>(first_.size()) - 1; }
 
-  int64_t find(int64_t feature, int k) const {  // the place of a pair, or -1
+  int64_t find(int64_t feature, int k) const {  // the index of a pair, or -1
     const Row& row = rows_[feature];
     if (row.table >= 0) {
       const Word& word = words_[row.table + k / 64];
@@ -52,13 +53,14 @@ class Pairs {
   struct Row {
     int64_t first;
     int32_t count;
-    int32_t table;  // where its words begin, or -1
+    int32_t table;  // the index of its first word, or -1
   };
   struct Word {
     uint64_t bits;
     int64_t place;
   };
-  static constexpr int64_t few = 4;  // labels, among which halves are found as fast
+  // A feature with at most this many labels has no table: bisection is as fast there.
+  static constexpr int64_t few = 4;
   int labels_;
   std::vector<int64_t> first_;
   std::vector<Label> label_;
@@ -72,15 +74,16 @@ class Pairs {
 class NodeWeights {
  public:
   const Features* features = nullptr;
-  const Pairs* pairs = nullptr;  // null: all of them
+  const Pairs* pairs = nullptr;  // null: all pairs
 
   int64_t dimension(int labels) const { return pairs ? pairs->size() : features->width() * labels; }
-  // Reals of W, in rows of `stride`.
+  // The number of reals of W, in rows of `stride`.
   int64_t inside(int stride) const {
     return pairs ? (pairs->size() + stride - 1) / stride * stride : features->stored() * stride;
   }
-  // Calls f(inside, outside) for every weight of some units, which are features, or pairs. Outside: a row of features for
-  // each label, or as `pairs`.
+  // Calls f(inside, outside) for every weight of the units first .. last. A unit is a feature, or a pair if there are
+  // `pairs`. `inside` is the index in W. `outside` is the index in the flat weights: a row of features for each
+  // label, or the order of `pairs`.
   int64_t units() const { return pairs ? pairs->size() : features->width(); }
   template <class F>
   void each(int64_t first, int64_t last, int labels, int stride, F&& f) const {
@@ -114,7 +117,7 @@ class NodeWeights {
     add_to_pairs(r, W, plus, c);
     add_to_pairs(r, W, minus, -c);
   }
-  // W(:, k) += scale c[k] x_r for all k; returns how |W|^2 has changed
+  // W(:, k) += scale c[k] x_r for all k; returns the change of |W|^2
   template <class Real>
   double add_measured(int64_t r, Real* W, int stride, const Real* c, Real scale) const {
     return pairs ? add_to_all_pairs(r, W, c, scale) : features->add_measured(r, W, stride, c, scale);

@@ -35,7 +35,7 @@ double quota_of(const std::string& folder) {
   return quota > 0 && period > 0 ? quota / period : unlimited;
 }
 
-// The least quota of a cgroup and of all above it. A container may see the path of the host. Then only the
+// The smallest quota of a cgroup and of all cgroups above it. A container may see the path of the host. Then only the
 // folder `top` exists.
 double least_quota(const std::string& top, std::string path) {
   double least = quota_of(top);
@@ -69,7 +69,7 @@ int cores_of_environment() {
 
 int cores_of_affinity() {
 #if defined(__linux__)
-  for (int size = 1024; size <= most_cores; size *= 2) {  // the system refuses a set that is too small
+  for (int size = 1024; size <= most_cores; size *= 2) {  // the system rejects a set that is too small
     cpu_set_t* set = CPU_ALLOC(size);
     if (!set) break;
     const size_t bytes = CPU_ALLOC_SIZE(size);

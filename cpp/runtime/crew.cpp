@@ -14,25 +14,25 @@
 
 namespace mm {
 
-// Where work lies. All but the two atomic numbers is read and written under the mutex.
+// The shared state of a crew. All members except the two atomic numbers are protected by the mutex.
 struct Crew::Desk {
   std::mutex mutex;
   std::condition_variable news;
-  std::atomic<uint64_t> turn = 0;  // pieces of work so far, and the end
+  std::atomic<uint64_t> turn = 0;  // number of pieces of work so far; the end counts as one
   std::atomic<int> inside = 0;     // helpers at work
   int helpers = 0, asleep = 0, begun = 0, most = 0;
   bool ended = false;
-  const uint32_t process = process_generation();  // which has the helpers
+  const uint32_t process = process_generation();  // the process that has the helpers
   struct Work {
     Share call = nullptr;
     const void* object = nullptr;
     const Interrupt::Team* team = nullptr;
   } work;
 
-  // Of a helper: its part of the work that lies here, if there is one left.
+  // Runs on a helper: does its part of the current work, if a part is left.
   void help() {
     int k = 0;
-    Work own;  // the leader may have taken its own away, but waits for who is inside
+    Work own;  // a copy: the leader may reset `work`, but waits for helpers that are inside
     {
       const std::lock_guard lock(mutex);
       if (!work.call || begun == most) return;
@@ -46,10 +46,10 @@ struct Crew::Desk {
     inside.fetch_sub(1, std::memory_order_release);
   }
 
-  // Until there is news: awake at first, since sleep ends late.
+  // Waits until `turn` changes. It spins at first, because waking from sleep takes long.
   void wait(uint64_t known) {
     constexpr auto awake = std::chrono::microseconds(300);
-    constexpr int looks = 50;  // between two at the clock
+    constexpr int looks = 50;  // spins between two readings of the clock
     const auto began = std::chrono::steady_clock::now();
     while (std::chrono::steady_clock::now() - began < awake)
       for (int k = 0; k < looks; ++k, spin())
@@ -92,8 +92,8 @@ Crew::~Crew() {
 
 bool Crew::forked() const { return desk_->process != process_generation(); }
 
-// The desk stays as it is, for ever: a thread that does not exist here may hold its mutex or wait for its news, and to
-// destroy it would wait for that thread.
+// The desk is leaked on purpose. A thread that does not exist in this process may hold its mutex or wait for its
+// condition variable, and the destructor would wait for that thread.
 void Crew::leave() { new std::shared_ptr<Desk>(std::move(desk_)); }
 
 void Crew::run(int threads, const void* work, Share share) {
@@ -117,7 +117,7 @@ void Crew::run(int threads, const void* work, Share share) {
     const Interrupt::Member member(team);
     share(work, 0);
   }
-  if (forked()) return;  // nobody is inside
+  if (forked()) return;  // no helper exists in this process
   {
     const std::lock_guard lock(desk.mutex);
     desk.work = {};

@@ -1,8 +1,8 @@
-// Threads that stay from one piece of work to the next, which follows soon: to start and to join a thread takes as long as a
-// tenth of a short pass.
+// Threads that persist from one piece of work to the next. To start and to join a thread takes as long as a tenth of
+// a short pass.
 //
-// Whoever leads does not depend on the others: what a helper has not begun when the leader ends, it never begins. So work must
-// not be lost where nobody helps: the system may give no threads.
+// The leader does not depend on the helpers: a part that no helper has begun when the leader ends is never begun. So
+// the leader must be able to do all of the work alone, because the system may refuse to start threads.
 //
 // A crew knows the process that its helpers belong to. In a child made by fork() it starts new helpers.
 #pragma once
@@ -18,10 +18,10 @@ class Crew {
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
 
-  // Calls work(k) for k = 0 by the caller's thread and at the same time, by as many helpers as come before that ends, for
-  // others of 1 .. threads - 1. The work does not throw.
+  // Calls work(0) on the caller's thread. Meanwhile helpers that are available call work(k) for other k of
+  // 1 .. threads - 1. The work must not throw.
   //
-  // If the process forks meanwhile, by a signal handler, then in the child the work that helpers have begun never ends, and
+  // If a signal handler forks the process meanwhile, the work that helpers have begun never ends in the child, and
   // every poll by the caller's thread throws. So work must not wait for helpers after an error.
   template <class Work>
   void together(int threads, const Work& work) {
@@ -33,7 +33,7 @@ class Crew {
   struct Desk;
   bool forked() const;  // whether the helpers belong to another process
   void leave();
-  std::shared_ptr<Desk> desk_;  // helpers have it, too: they may leave last
+  std::shared_ptr<Desk> desk_;  // shared with the helpers, which may end later than the crew
 
   void run(int threads, const void* work, Share share);
 };

@@ -1,8 +1,8 @@
-// How a long pass ends before its end: at a deadline, or by Ctrl-C.
+// Ends a long pass early: at a deadline, or on Ctrl-C.
 //
-// Kernels call `poll()` where their state is whole, between two visits for instance. It throws TimeUp after the
-// deadline of its thread, or what `on_signals` throws where the user has pressed Ctrl-C. The clock is read once in
-// up to 64 calls and at least every few milliseconds; between these a call costs a few instructions.
+// Kernels call `poll()` when their state is consistent, for instance between two visits. It throws TimeUp after the
+// deadline of its thread, or the exception of `on_signals` if the user has pressed Ctrl-C. The clock is read once in
+// up to 64 calls and at least every few milliseconds. The other calls cost a few instructions.
 //
 // Threads that work together are a team. The deadline of the thread that started the work holds for all of them. If one
 // of them fails, the others leave at their next poll. A member may start another team inside: it belongs to both.
@@ -24,7 +24,7 @@ struct Abandoned {};  // another member of a team has failed
 
 class Interrupt {
  public:
-  // Asked by the thread that leads, about 20 times per second; may throw. Set once, by the bindings.
+  // Called by the leading thread, about 20 times per second; may throw. The bindings set it once.
   static inline void (*on_signals)() = nullptr;
 
   static Interrupt& here() {
@@ -36,16 +36,16 @@ class Interrupt {
     if (--left_ <= 0) look();
   }
 
-  // In seconds of `now`; infinity: none. Returns the deadline before.
+  // Sets the deadline, in seconds of `now`; infinity: none. Returns the previous deadline.
   double set_deadline(double time) {
     const double before = deadline_;
     deadline_ = time;
-    left_ = calls_ = 1;  // what comes may be slower than what was
+    left_ = calls_ = 1;  // the next calls may be slower than the last ones
     return before;
   }
   static double now();
 
-  // The threads of one piece of work. The thread that starts the work makes it, and keeps it until all have ended.
+  // The threads of one piece of work. The thread that starts the work owns this object until all threads have ended.
   class Team {
    public:
     Team() : leader_(here().leader()), outer_(here().team_) {}
@@ -59,7 +59,7 @@ class Interrupt {
    private:
     friend class Interrupt;
     Interrupt& leader_;
-    const Team* const outer_;  // whose member starts this team, if any
+    const Team* const outer_;  // the team of the thread that starts this team, if any
     const uint32_t process_ = process_generation();
     std::atomic<bool> abandoned_ = false;
   };
@@ -79,8 +79,8 @@ class Interrupt {
 
  private:
   static constexpr double often = 2e-3,
-                          seldom = 50e-3;  // seconds between two looks at the clock, at the signals
-  static constexpr int most_calls = 64;    // between two looks at the clock: visits differ in size
+                          seldom = 50e-3;  // seconds between looks at the clock, and at signals
+  static constexpr int most_calls = 64;    // polls between two looks, since visits differ in size
 
   double deadline_ = std::numeric_limits<double>::infinity();
   double looked_ = 0, asked_ = 0;

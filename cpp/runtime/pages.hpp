@@ -1,5 +1,5 @@
-// Memory that is visited in any order, in large pages where the system has them: the processor then finds its addresses
-// without a walk through tables for every visit.
+// Memory that is read in random order, in large pages if the system has them. The processor then finds addresses
+// without a walk through page tables for every visit.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace mm {
 
-// A vector whose numbers are not set to zero: for memory that is written as a whole anyway.
+// A vector whose numbers are not initialised, for memory that is completely written anyway.
 template <class T>
 struct UnwrittenAllocator : std::allocator<T> {
   template <class U>
@@ -27,7 +27,7 @@ struct UnwrittenAllocator : std::allocator<T> {
 template <class T>
 using Unwritten = std::vector<T, UnwrittenAllocator<T>>;
 
-// A vector of zeros that takes no memory before it is written.
+// A vector of zeros that takes no memory until it is written.
 template <class T>
 struct ZeroAllocator : std::allocator<T> {
   T* allocate(size_t n) {
@@ -43,17 +43,17 @@ template <class T>
 using Zeros = std::vector<T, ZeroAllocator<T>>;
 
 #if defined(__linux__)
-// Tells the system something about the whole pages between two addresses, where these are `least` bytes or more. Pages of
-// the system: a length that ends inside a larger page would be rounded up, beyond `last`.
+// Calls madvise for the whole pages between two addresses, if they have `least` bytes or more. The page size is the
+// system's: with large pages the system would round the length up, beyond `last`.
 inline void advise(const void* first, const void* last, size_t least, int advice) {
   static const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uintptr_t from = (reinterpret_cast<uintptr_t>(first) + page - 1) / page * page;
   const uintptr_t to = reinterpret_cast<uintptr_t>(last) / page * page;
-  if (to >= from + least) madvise(reinterpret_cast<void*>(from), to - from, advice);  // or not: it may refuse
+  if (to >= from + least) madvise(reinterpret_cast<void*>(from), to - from, advice);  // failure is harmless
 }
 #endif
 
-// Gives the pages between two numbers back to the system, where it takes them: what is there is lost.
+// Returns the pages between two addresses to the system, if it takes them. Their content is lost.
 template <class T>
 void forget([[maybe_unused]] T* first, [[maybe_unused]] T* last) {
 #if defined(__linux__)
@@ -62,14 +62,14 @@ void forget([[maybe_unused]] T* first, [[maybe_unused]] T* last) {
 }
 
 constexpr size_t large_page = 2 * 1024 * 1024;
-// Asks for large pages between two numbers, before anything is written there; not for few.
+// Requests large pages between two addresses. Call it before writing there. Short ranges are left alone.
 template <class T>
 void in_large_pages([[maybe_unused]] T* first, [[maybe_unused]] T* last) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
   advise(first, last, 2 * large_page, MADV_HUGEPAGE);
 #endif
 }
-// Reserves a vector; before anything is written to it.
+// Reserves a vector in large pages. Call it before writing to the vector.
 template <class V>
 void reserve_in_large_pages(V& v, size_t size) {
   v.reserve(size);

@@ -34,7 +34,7 @@ void Interrupt::look() {
 
 namespace {
 
-// The parts of one call, which threads take one by one.
+// The parts of one call. Threads take the parts one by one.
 struct Parts {
   int64_t n;
   int count;
@@ -54,7 +54,7 @@ struct Parts {
       }
       try {
         call(work, n * k / count, n * (k + 1) / count, k);
-      } catch (const Abandoned&) {  // the reason is with another part, or with work around this
+      } catch (const Abandoned&) {  // another part, or an outer team, has the cause
         left = true;
       } catch (...) {
         failed[k] = std::current_exception();
@@ -79,7 +79,7 @@ void run_parts(int64_t n, int count, const void* work, PartOfWork call) {
   }
   parts.take_all();
   if (parts.team.forked())
-    new std::vector<std::thread>(std::move(pool));  // never joined: they do not exist here
+    new std::vector<std::thread>(std::move(pool));  // leaked on purpose: these threads do not exist here
   for (auto& thread : pool) thread.join();
   for (const auto& error : parts.failed)
     if (error) std::rethrow_exception(error);

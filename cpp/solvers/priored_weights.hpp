@@ -1,4 +1,4 @@
-// w in the layout of a structure, under the prior that was given: moves of the structure move it by the law.
+// w in the layout of a structure, with a prior. A move of the multipliers changes w as the prior requires.
 #pragma once
 
 #include <cstdint>
@@ -24,14 +24,14 @@ class PrioredWeights : public Weights<typename Structure::Real> {
 
   explicit PrioredWeights(Structure& of) : Base(of.weights(), coefficients(of)), structure(of) {}
 
-  // Flat weights in the layout of the structure.
+  // Converts flat weights to the layout of the structure.
   [[gnu::cold]] std::vector<double> packed(const double* flat, double padding) const {
     std::vector<double> to(structure.weights(), padding);
     structure.pack(flat, to.data());
     return to;
   }
-  // The mean of a prior; diag(Sigma), or Sigma itself, and lower bounds, null where not given. All are flat, and W is
-  // to be written again afterwards.
+  // The two functions below set the mean of a prior, and its metric: diag(Sigma) or Sigma, and lower bounds. A null
+  // pointer means that the value is not given. All values are flat. The caller must write W again afterwards.
   [[gnu::cold]] void take_origin(const double* flat) {
     double square = 0;
     for (int64_t j = 0; j < structure.dimension(); ++j) square += flat[j] * flat[j];
@@ -46,10 +46,10 @@ class PrioredWeights : public Weights<typename Structure::Real> {
     this->set_metric(std::move(given));
   }
 
-  // The centre of a proximal term, flat; W is to be written again afterwards.
+  // Sets the centre of a proximal term, from flat weights. The caller must write W again afterwards.
   [[gnu::cold]] void take_center(const double* flat, double k) { this->set_center(packed(flat, 0), k); }
 
-  // w += c Sigma (the move that was built)
+  // w += c Sigma move, for the move that was built.
   void shift(Move<Structure>& move, const typename Structure::Scratch& s, double c) {
     if (metric.plain()) return structure.apply(s, W.data(), c);
     const bool bounds = metric.bounded();
@@ -63,14 +63,14 @@ class PrioredWeights : public Weights<typename Structure::Real> {
       if constexpr (requires { structure.changed(W.data(), j); }) structure.changed(W.data(), j);
     });
   }
-  // w of q = - sum a psi, in double precision.
+  // Writes the w that belongs to q = - sum a psi, in double precision.
   void follow(std::vector<double>& q) {
     if (metric.plain())
       for (size_t j = 0; j < this->origin.size(); ++j) q[j] += this->origin[j];
     this->apply_law(q);
     this->write(q);
   }
-  // the same, into the average
+  // The same as `shift`, for the average of the iterates.
   void weigh(Move<Structure>& move, const typename Structure::Scratch& s, double c) {
     if (metric.plain()) return structure.apply(s, weighted.data(), c);
     move.each(metric, structure, s, W.size(), c, [&](size_t j, double change) { weighted[j] += change; });
@@ -80,7 +80,7 @@ class PrioredWeights : public Weights<typename Structure::Real> {
   }
 
  private:
-  // Sigma over flat weights, and where the structure keeps each of them.
+  // Stores Sigma over flat weights, and the position of each flat weight in the structure.
   [[gnu::cold]] void take_matrix(Metric& given, const double* matrix) const {
     const size_t d = static_cast<size_t>(structure.dimension());
     std::vector<double> number(d);

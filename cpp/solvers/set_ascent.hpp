@@ -4,7 +4,7 @@
 //   a_i(y) = sum_{S holding y} beta_i(S),   beta_i >= 0, sum_S beta_i(S) <= mass_i
 //
 // `cut_of_violators` makes one plane for the whole risk (OP2-1-slack). SetAscent keeps sets for each block, as flags
-// over V_i, and moves their multipliers by pair steps; the empty set has what the others leave.
+// over V_i, and moves their multipliers by pair steps. The empty set has the rest of the mass.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +20,9 @@ struct CutReport {
   int64_t oracle_calls = 0, found = 0;
 };
 
-// Algorithm 1, lines 8 to 18: the violators among the kept outputs are stamped with the state's clock; `slacks` are
-// their sums, and `vector` the sum of their vectors, each with the mass of its block.
+// Algorithm 1, lines 8 to 18. The violators among the cached outputs get the state's clock as stamp. `slacks`
+// receives the sum of their scores in each block, and `vector` the sum of their vectors, each times the mass of its
+// block.
 template <class Structure>
 CutReport cut_of_violators(DualState<Structure>& state, bool complete, const typename Structure::Real* W,
                            bool oracle, int threads, double* slacks, std::vector<double>& vector) {
@@ -71,7 +72,7 @@ CutReport cut_of_violators(DualState<Structure>& state, bool complete, const typ
 
 struct SetReport {
   int64_t oracle_calls = 0, found = 0;
-  double violation = 0;  // sum_i mass_i times what block i falls short of its slack over V_i
+  double violation = 0;  // sum_i mass_i times the slack of block i over V_i minus its current lower bound
   double gain = 0;       // increase of the dual
 };
 
@@ -82,15 +83,15 @@ class SetAscent {
 
   SetAscent(State& state, bool complete) : state_(state), box_(state, complete), sets_(state.blocks.size()) {}
 
-  // With the oracle: the set of all violators joins where it violates by more than `tolerance`. Without: one pair
-  // step for each block, to the set of the best score.
+  // With the oracle: the set of all violators of a block joins if it violates by more than `tolerance`. Without the
+  // oracle: one pair step for each block, towards the set with the best score.
   SetReport pass(const int64_t* order, int64_t n, bool oracle, double tolerance) {
     SetReport report;
     for (int64_t k = 0; k < n; ++k) poll(), visit(order[k], oracle, tolerance, report);
     return report;
   }
 
-  // Starts at the multipliers a of the state: layers of them are sets, the largest a in the fewest layers.
+  // Starts at the multipliers a of the state. Layers of a become sets; the outputs with the largest a are in most sets.
   void from_multipliers() {
     std::vector<double> levels;
     for (size_t i = 0; i < sets_.size(); ++i) {
@@ -109,7 +110,7 @@ class SetAscent {
     }
   }
 
-  // a_i(y) of the kept outputs, never above the mass.
+  // Writes a_i(y) of the cached outputs, at most the mass.
   void to_multipliers() {
     for (size_t i = 0; i < sets_.size(); ++i) {
       auto& planes = state_.blocks[i].planes;
@@ -130,7 +131,7 @@ class SetAscent {
  private:
   struct Set {
     double beta;
-    std::vector<uint8_t> holds;  // of each kept output when the set was made
+    std::vector<uint8_t> holds;  // a flag for each output that was cached when the set was made
     bool has(size_t j) const { return j < holds.size() && holds[j]; }
     bool operator==(const std::vector<uint8_t>& other) const {
       for (size_t j = 0; j < std::max(holds.size(), other.size()); ++j)
@@ -174,7 +175,7 @@ class SetAscent {
     pair(i, mean, report);
   }
 
-  // From the set of the largest gain to that of the best value; -1 is the empty set.
+  // Moves mass from the set with the largest gain to the set with the best value; -1 is the empty set.
   void pair(int64_t i, double mean, SetReport& report) {
     auto& own = sets_[i];
     int u = -1, v = -2;
@@ -200,7 +201,7 @@ class SetAscent {
     report.gain += best;
   }
 
-  // move = vector of set u less that of set v; returns its squared norm.
+  // Builds the move: the vector of set u minus the vector of set v. Returns its squared norm.
   double build(int64_t i, int u, int v) {
     const auto& own = sets_[i];
     const int n = box_.size(i);

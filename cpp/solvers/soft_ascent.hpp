@@ -1,19 +1,19 @@
-// Block dual ascent for the log loss, exponentiated: a distribution over outputs for each block, kept by its potentials.
+// Exponentiated block dual ascent for the log loss. Each block has a distribution over outputs, stored as potentials.
 //
 //   D(a) = sum_i mass_i (H(a_i) + E Delta) - R*(q),   q = m + sum_i mass_i (Psi(y_i) - E_{a_i} Psi),   a_i = p(theta_i)
 //
-// A visit moves theta towards the scores s of its block at w, whose distribution is what the block would have if w stood
-// still, and keeps the move if the dual rises:
+// A visit moves theta towards the scores s of its block at w. The distribution of s would be optimal for the block if
+// w did not move. The visit keeps the move if the dual rises:
 //
 //   1. theta' = (1 - eta) theta + eta s                                          m' = E_{theta'} phi, and its entropy
-//   2. w += mass h (m - m') by features,  h = 1 / (1 + k)                        the change of |w|^2 is counted on the way
+//   2. w += mass h (m - m') by features,  h = 1 / (1 + k)                        this also computes the change of |w|^2
 //   3. gain = mass (H' + E' Delta - H - E Delta) - (change of |w|^2) (1 + k) / 2
-//      negative: undo, halve eta, again; else keep; next time eta is what would have been best here
+//      negative: undo, halve eta, try again; otherwise keep the move, and set eta to the step that was best here
 //
-// Where one row of scores tells the change of |w|^2 (OneRow), w is touched once a step is kept.
+// If one row of scores gives the change of |w|^2 (OneRow), w is changed only when a step is kept.
 //
 // A block's share of the gap is KL(a_i || p_w) = f(1) - f(0) - f'(0) with f(x) = log Z(theta + x (s - theta)); f(1) is
-// extrapolated from x = eta, where f, f' and a mean of f'' are known: exact for eta = 1.
+// extrapolated from x = eta, where f, f' and a mean of f'' are known. The extrapolation is exact for eta = 1.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@
 
 namespace mm {
 
-// While it lives, numbers below the normal range are taken for zero, which is faster.
+// Treats numbers below the normal range as zero while it lives, which is faster.
 class NoDenormals {
  public:
 #if MM_VECTORS && defined(__SSE2__)
@@ -49,29 +49,29 @@ class NoDenormals {
 
 struct SoftReport {
   std::vector<double> shares;  // KL(a_i || p_w) of each visited block, as seen while w moved
-  double gain = 0;             // of the dual, with the proximal term
-  int64_t halved = 0;          // steps that were taken back
-  int64_t visited = 0;         // distributions that were computed
+  double gain = 0;             // increase of the dual, with the proximal term
+  int64_t halved = 0;          // number of steps that were undone
+  int64_t visited = 0;         // number of distributions that were computed
 };
 
-// The state behind virtual calls: what Python sees.
+// The state behind virtual calls, as Python uses it.
 class SoftAscent {
  public:
   virtual ~SoftAscent() = default;
   virtual int64_t blocks() const = 0;
   virtual int64_t dimension() const = 0;
-  virtual int64_t potentials() const = 0;  // of all blocks, without padding
+  virtual int64_t potentials() const = 0;  // number of potentials of all blocks, without padding
   virtual SoftReport visit(const int64_t* order, int64_t n) = 0;
   virtual void weights(double* flat) const = 0;
   virtual void set_origin(const double* flat) = 0;
-  virtual void rebuild() = 0;  // w from the distributions, without the rounding of many updates
-  virtual void read(const float* theta) = 0;  // potentials of all blocks; w is not changed
+  virtual void rebuild() = 0;  // computes w from the distributions, to remove the rounding of updates
+  virtual void read(const float* theta) = 0;  // sets the potentials of all blocks; w is not changed
   virtual void write(float* theta) const = 0;
-  virtual double dual() const = 0;  // D with q read off the running w
+  virtual double dual() const = 0;  // D with q computed from the running w
   virtual double squared_distance() const = 0;
   virtual double proximity() const = 0;
   virtual void recenter(double momentum, double k) = 0;
-  virtual void set_center(const double* flat, double k) = 0;  // of the proximal term; w is not changed
+  virtual void set_center(const double* flat, double k) = 0;  // sets the proximal term; w is not changed
 };
 
 template <class S>
@@ -154,7 +154,7 @@ class SoftAscentOf final : public SoftAscent {
   }
 
   SoftReport visit(const int64_t* order, int64_t n) override {
-    const NoDenormals fast;  // tiny probabilities are zero
+    const NoDenormals fast;  // tiny probabilities become zero
     SoftReport report;
     report.shares.resize(n);
     auto s = structure_.scratch();
@@ -169,26 +169,27 @@ class SoftAscentOf final : public SoftAscent {
 
  private:
   static constexpr bool single = sizeof(Real) == sizeof(float);
-  // Of eta: the least that rounding may lead to, the least where features are so long that a longer step would not rise,
-  // and a factor on the best.
+  // Limits of eta: rounding alone never lowers eta below `least`; long features may lower it to `shortest`, because a
+  // longer step would lower the dual. `caution` is a factor on the best eta.
   static constexpr float least = 0.02f, shortest = 1e-6f, caution = 0.85f;
-  static constexpr double noise = single ? 2e-6 : 1e-13;  // of the numbers that a gain is the difference of
+  // The relative error of the numbers whose difference is a gain. A step that lowers the dual by less counts as a rise.
+  static constexpr double noise = single ? 2e-6 : 1e-13;
 
-  static constexpr int near = OneRow<S> ? 2 : 1, far = 2 * near;  // visits ahead that memory is asked for
+  static constexpr int near = OneRow<S> ? 2 : 1, far = 2 * near;  // prefetch memory this many visits ahead
 
-  // What is known of a block besides its potentials and marginals: together, since blocks come in any order.
+  // The data of a block besides its potentials and marginals. They are stored together, since blocks come in any order.
   struct Kept {
     double mass = 0, offset = 0, log_sum = 0;  // offset: H + E Delta
-    float square = 0;                          // OneRow: that of a part
+    float square = 0;                          // OneRow: the square of a part
     float eta = 0.5f;
   };
 
   S structure_;
   bool augmented_;
-  int threads_;  // of what every block does for itself; visits are made on one
+  int threads_;  // for work on each block by itself; one thread makes the visits
   PrioredWeights<S> w_;
-  std::vector<size_t> first_;  // potentials of the blocks before; of one row they are known
-  aligned<Real> numbers_;      // of each block its potentials, then its marginals
+  std::vector<size_t> first_;  // the offset of each block's potentials; not needed for one row
+  aligned<Real> numbers_;      // for each block its potentials, then its marginals
   aligned<Kept> kept_;
   aligned<Real> score_, next_, found_, change_;  // s - theta, theta', m', m - m'
 
@@ -200,7 +201,7 @@ class SoftAscentOf final : public SoftAscent {
   Real* theta(int64_t i) { return numbers_.data() + 2 * first(i); }
   Real* marginals(int64_t i) { return theta(i) + size(i); }
 
-  // The work of a part that calls f(block, scratch, space for the numbers of a block, part).
+  // Returns the work on a part: it calls f(block, scratch, memory for the numbers of a block, part) for each block.
   template <class F>
   auto over(F f) {
     return [this, f](int64_t from, int64_t to, int part) {
@@ -245,13 +246,13 @@ class SoftAscentOf final : public SoftAscent {
   size_t nodes(int64_t i) const {
     return static_cast<size_t>(structure_.output_size(i)) * structure_.row_stride();
   }
-  // Potentials of this height on the true labels of nodes, whose rows are the first.
+  // Sets potentials of this height on the true labels of nodes, whose rows come first.
   void start(int64_t i, Real height) {
     Real* own = theta(i);
     structure_.subtract_truth(i, own);
     for (size_t k = 0; k < size(i); ++k) own[k] = k < nodes(i) ? -height * own[k] : Real(0);
   }
-  // Asks for the memory of a block ahead: the first lines of each stretch, the rest follows by itself.
+  // Prefetches a block: the first lines of each page. The hardware prefetches the rest.
   void fetch_views(int64_t i) const {
     fetch_ahead(&kept_[i]);
     if constexpr (OneRow<S>) structure_.prefetch_view(i);
@@ -263,7 +264,7 @@ class SoftAscentOf final : public SoftAscent {
     for (size_t k = 2 * first(i); k < end; k += page)
       for (size_t n = k; n < std::min(end, k + 4 * line); n += line) fetch_ahead(numbers_.data() + n);
   }
-  // Marginals and entropy of the potentials of a block.
+  // Computes marginals and entropy from the potentials of a block.
   void settle(typename S::Scratch& s, int64_t i) {
     Kept& own = kept_[i];
     own.log_sum = structure_.distribute(s, i, theta(i), marginals(i));
@@ -273,7 +274,7 @@ class SoftAscentOf final : public SoftAscent {
     return augmented_ ? entropy + structure_.expected_loss(i, m) : entropy;
   }
 
-  // Returns the share of the gap.
+  // Visits a block, and returns its share of the gap.
   double visit_block(typename S::Scratch& s, int64_t i, SoftReport& report) {
     Kept& kept = kept_[i];
     if (kept.mass == 0) return 0;
@@ -307,18 +308,18 @@ class SoftAscentOf final : public SoftAscent {
       }
       ++report.halved;
       const float measured = static_cast<float>(best), floor = std::max(shortest, std::min(least, measured));
-      if (kept.eta <= floor) return share(kept, slope, there, log_sum);  // rounding hides what a step gains
+      if (kept.eta <= floor) return share(kept, slope, there, log_sum);  // the gain is below rounding
       kept.eta = std::max(floor, std::min(kept.eta / 2, measured));
       for (size_t k = 0; k < n; ++k) next_[k] = own[k] + kept.eta * score_[k];
     }
   }
 
-  // Of a step along m - m': how |w|^2 changes, and the part of it that is quadratic in the step.
+  // A step along m - m': the change of |w|^2, and the part of the change that is quadratic in the step.
   struct Move {
     double square, bend;
   };
   double step_of(int64_t i) const { return kept_[i].mass * w_.shrink(); }
-  // w may have taken the step already. `scores`: <s, m - m'>.
+  // Computes the move, and unless OneRow also applies it to w. `scores`: <s, m - m'>.
   Move try_move(typename S::Scratch& s, int64_t i, double scores) {
     const double step = step_of(i);
     if (augmented_) scores -= structure_.expected_loss(i, change_.data());
@@ -335,15 +336,16 @@ class SoftAscentOf final : public SoftAscent {
     if (kept == OneRow<S>)
       structure_.add_expected(s, i, change_.data(), w_.W.data(), kept ? step_of(i) : -step_of(i));
   }
-  // Near theta the gain of a step x is mass (c (x - x^2 / 2) - q x^2 / 2), with c = f'' and q = (1 + k) |dw / dx|^2 / mass:
-  // the best x is c / (c + q). A little less takes fewer passes, as other blocks move the same way.
+  // Near theta the gain of a step x is mass (c (x - x^2 / 2) - q x^2 / 2), with c = f'' and q = (1 + k) |dw / dx|^2 /
+  // mass: the best x is c / (c + q). A slightly shorter step takes fewer passes, because other blocks move in the
+  // same direction.
   double best_step(const Kept& kept, double turned, double bend) const {
     const double c = turned / kept.eta, q = (1 + w_.proximity) * bend / (kept.mass * kept.eta * kept.eta);
     if (!(c > noise * (1 + std::abs(kept.log_sum)))) return kept.eta;  // rounding
     return std::max<double>(shortest, caution * c / (c + q));
   }
 
-  // KL(a || p_w), from what is known at eta.
+  // KL(a || p_w), estimated from the values at eta.
   static double share(const Kept& kept, double slope, double there, double log_sum) {
     const double rest = 1 - kept.eta, curvature = std::max(0.0, (there - slope) / kept.eta);
     const double top = log_sum + rest * there + 0.5 * rest * rest * curvature;

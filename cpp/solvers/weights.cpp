@@ -31,7 +31,7 @@ void Weights<Real>::apply_law(std::vector<double>& q) const {
     return;
   }
   center_resting_.each(0, [&](size_t j, Real z) { q[j] += proximity * z; });
-  for (double& x : q) x = (x + 0.0) * shrink();  // the sum as above, which has no negative zero
+  for (double& x : q) x = (x + 0.0) * shrink();  // + 0.0 as in the sum above, which has no negative zero
 }
 
 template <class Real>
@@ -66,7 +66,7 @@ double Weights<Real>::without_proximal(size_t j) const {
 template <class Real>
 template <class F>
 void Weights<Real>::over_parts(F&& f) const {
-  constexpr int64_t worthwhile = 200'000;  // of a thread: takes as long as starting some
+  constexpr int64_t worthwhile = 200'000;  // weights per thread: fewer take less time than starting a thread
   const int64_t size = static_cast<int64_t>(W.size());
   parallel_parts(size, static_cast<int>(std::min<int64_t>(threads, 1 + size / worthwhile)), f);
 }
@@ -160,7 +160,8 @@ void Weights<Real>::recenter(double momentum, double new_proximity) {
   const Real k = static_cast<Real>(proximity), beta = static_cast<Real>(momentum);
   const Real next = static_cast<Real>(new_proximity), h = static_cast<Real>(1 / (1 + new_proximity));
   Real *z = center_.data(), *p = previous_.data();
-  // v = W without bounds: were these two pointers, the compiler would make one step after the other, for they may overlap.
+  // Without bounds v is W, and `at` must use the same pointer: with two pointers that may overlap, the compiler would
+  // not vectorise the loop.
   const auto step = [&](Real* v, auto&& at) {
     over_parts([=](int64_t first, int64_t last, int) {
       for (int64_t j = first; j < last; ++j) {

@@ -188,8 +188,7 @@ def test_status_patience_and_the_end_of_training(seed):
     every = EarlyStopping(*dev, patience=2, min_delta=1.0, every=4)
     svm.fit(*train, callbacks=[every])
     assert len(every.scores_) == 3 and every.scores_[1][0] - every.scores_[0][0] >= 4
-    # Training converges before patience ends. The weights are those of the best score, so the gap
-    # may exceed tol.
+    # Training converges before patience ends. The weights have the best score, so the gap may exceed tol.
     patient = EarlyStopping(*dev, patience=10**6)
     svm.set_params(tol=1e-4, solver="auto").fit(*train, callbacks=[patient])
     assert svm.score(*dev) == patient.best_score_

@@ -22,7 +22,7 @@ TIGHT = 3e-7  # of the loss: within 1e-6 of the optimum of each problem here
 
 
 class Slowly(PythonMulticlass):
-    """A model that waits, where the environment names a file, until that is gone."""
+    """A model that waits until the file named in the environment is gone."""
 
     def loss_augmented_inference(self, x, y, w):
         while os.path.exists(os.environ.get("MAXMARGIN_TEST_GATE", "")):
@@ -99,7 +99,7 @@ def test_two_and_four_parts_have_the_optimum_of_one_process(name, client):
 
 
 def test_small_data_bring_a_warning_that_one_machine_is_faster(client):
-    """The passes of all workers together take less time than what the rounds took to exchange."""
+    """The passes of all workers together take less time than the communication of the rounds."""
     X, y = rows()
     with pytest.warns(UserWarning, match="one machine is faster.*use svm.fit") as caught:
         cluster.fit(mm.StructuralSVM(models.Multiclass()), divided(X, y, 2)[0], client)
@@ -197,7 +197,7 @@ def test_a_killed_worker_costs_rounds_and_nothing_else(client):
     assert svm.certificate_.converged
     assert svm.certificate_.primal == pytest.approx(alone.primal, rel=1e-6)
     assert mm.certify(svm, X_all, Y_all).gap <= 2 * TIGHT
-    # What was lost stays a bound: it does not fall.
+    # The bound of the lost points stays valid, so the dual does not fall.
     assert (np.diff(svm.history_["dual"]) >= 0).all()
 
 

@@ -1,4 +1,4 @@
-"""What solvers and models declare is what they do: needs, warm starts, options, why training ended."""
+"""Solvers and models do what they declare: needs, warm starts, options, reasons why training ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled rounds of the proximal method, where all constraints are written down."""
+"""Compiled rounds of the proximal method, for problems whose constraints are all written down."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_an_interrupted_climb_leaves_a_dual_point(seed):
 
 @pytest.mark.parametrize("classes", [2, 4])
 def test_the_first_estimates_are_not_far_below_the_gap(seed, classes):
-    # w overshoots in the first round: blocks that were satisfied then count as they are seen in the second.
+    # w overshoots in the first round. Blocks that were satisfied then count with their gaps in the second.
     X, y = flat_data(seed, classes, n=20_000, d=30)
     model = models.Multiclass()
     model.initialize(X, y)
@@ -194,8 +194,8 @@ def test_an_estimate_is_believed_once_all_blocks_were_seen(C):
 
 
 def test_rows_that_lie_in_another_order_keep_their_names(seed):
-    # In single precision the core has a copy of the rows in a random order: masses, multipliers and outputs
-    # that come in and go out are those of the caller's rows.
+    # In single precision the core has a copy of the rows in a random order. Masses, multipliers and outputs
+    # still follow the order of the caller's rows.
     weights = fresh(seed, 4).integers(0, 4, 120)
     problem, solver = (
         problem_of(2, seed, 0.3, sample_weight=weights),
@@ -236,7 +236,7 @@ def test_a_sample_of_many_blocks_shows_the_gap(seed):
     report = solver.step(problem, state)
     bounds = problem.certify(*state.solution())
     gap = (bounds.primal - bounds.dual) / problem.total
-    assert report.oracle_calls == problem.n_blocks + PROBED  # those that rest are not visited again
+    assert report.oracle_calls == problem.n_blocks + PROBED  # resting blocks are not visited again
     assert gap <= report.estimate + 1e-9 <= 0.2
 
 
@@ -250,7 +250,7 @@ def test_slacks_and_a_plane_in_one_walk(seed, as_csr, dtype, bias):
     examples = model.bind(sparse.csr_matrix(X) if as_csr else X, y)
     rng = fresh(seed, 2)
     w = rng.normal(size=examples.dimension)
-    # Some blocks have no plane, some several, some that of their true output.
+    # Some blocks have no plane, some have several, and some have the plane of their true output.
     blocks = np.sort(rng.integers(0, len(y), 150))
     outputs = rng.integers(0, 2, 150).astype(np.int32)
     c = rng.random(150)

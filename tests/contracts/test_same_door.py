@@ -1,4 +1,4 @@
-"""What ``fit`` takes, ``certify``, ``objective`` and scores take: every estimator, every form of input."""
+"""``certify``, ``objective`` and scores accept every input that ``fit`` accepts, for every estimator."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""What weak duality and ascent promise, at every step and for every solver."""
+"""Weak duality and ascent hold at every step of every solver."""
 
 import numpy as np
 import pytest

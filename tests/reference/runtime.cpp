@@ -1,4 +1,5 @@
-// What cpp/runtime and cpp/gram.hpp promise, in a program without Python: prints one line for each promise that holds.
+// Checks the promises of cpp/runtime and cpp/gram.hpp in a program without Python. Prints one line for each promise that
+// holds.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>

@@ -1,4 +1,4 @@
-"""What once went wrong and must not again."""
+"""Regression tests for bugs that were fixed."""
 
 import copy
 import enum
@@ -40,7 +40,7 @@ def test_fasole_in_single_precision_certifies_its_own_w():
 def test_fasole_does_not_visit_the_same_blocks_again_and_again_on_the_way_to_rounding():
     X, y = load_wine(return_X_y=True)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    # 29 and 16 passes where the reduced problem stayed rough to the end
+    # It took 29 and 16 passes when the reduced problem was solved roughly to the end.
     for intercept in (True, False):
         svm = mm.MulticlassSVC(fit_intercept=intercept, solver="fasole", random_state=0).fit(X, y)
         assert svm.certificate_.passes < 13
@@ -49,7 +49,7 @@ def test_fasole_does_not_visit_the_same_blocks_again_and_again_on_the_way_to_rou
 
 @pytest.mark.parametrize("C", [0.1, 0.3])
 def test_fasole_goes_to_rounding_where_the_dual_no_longer_shows_it(C):
-    # 65 and 116 passes where a sweep whose gain is lost in the dual counted as none
+    # It took 65 and 116 passes when a sweep counted as no progress if rounding hid its gain in the dual.
     svm = mm.MulticlassSVC(C=C, solver="fasole", random_state=0).fit(*load_iris(return_X_y=True))
     assert svm.certificate_.passes < 20
     assert svm.certificate_.gap - svm.certificate_.rounding_gap < 1e-12
@@ -254,7 +254,7 @@ def test_a_polished_fit_that_meets_the_pass_limit_is_called_solved():
 
 
 def test_proximal_that_stands_still_is_certified_again():
-    # An early exact pass had lowered the threshold below what the estimate ever reaches.
+    # An early exact pass had lowered the threshold so far that the estimate never reached it.
     case = make_case("grammar-zero-one", 1)
     svm = fit(case, "proximal", max_passes=1000)
     assert svm.certificate_.status == "solved"

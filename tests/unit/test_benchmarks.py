@@ -222,7 +222,7 @@ def test_evidence_runs_small(tmp_path: Path) -> None:
     sizes = {row["data"]: row["w MB"] for row in found["memory"] if row["learner"] == "auto"}
     assert (
         not sizes or sizes["conll2000-rich"] > sizes["conll2000"] > 0
-    )  # none where no peak can be reset
+    )  # empty if the system cannot reset the peak
 
 
 def test_a_quarter_of_the_memory_runs_small():

@@ -81,7 +81,7 @@ def test_the_last_exact_pass_ends_within_the_limit(clock, solver, limit):
 
 
 def test_a_first_step_is_ended_in_the_middle(clock):
-    """Half of the time is left for an exact pass, which nobody has timed."""
+    """Half of the time is reserved for the first exact pass, whose duration is unknown."""
     found = fitted(clock, N).certificate_
     assert found.status == Status.TIME_LIMIT.value
     assert math.isfinite(found.gap)

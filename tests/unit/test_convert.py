@@ -355,7 +355,7 @@ def test_an_empty_sequence_is_refused_by_formats_of_lines(format, tmp_path):
 
 
 def test_shards_are_written_with_one_batch_in_memory(tmp_path):
-    """A batch of texts is larger than what is made of it: it is gone when the next one is read."""
+    """A batch of texts is larger than its arrays, so it is freed before the next batch is read."""
     alive = []
 
     def batches():

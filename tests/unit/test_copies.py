@@ -1,4 +1,4 @@
-"""Copies of w and of the sum of planes: none beside the one in use if most of it is zero."""
+"""If most of w or of the sum of planes is zero, there is no copy besides the one in use."""
 
 import weakref
 
