@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "gather.hpp"
@@ -40,7 +41,11 @@ class GraphFactors {
     uint64_t chance = 1;
     bool partial = false, augmented = false;
     bool prove = false;  // whether `best` should work for a low ceiling
+    double leeway = 0;   // how far a proven ceiling may stay above the value
     double ceiling = 0;  // after `best`: an upper bound on all scores, maybe infinite
+
+    // Whether any ceiling will do, so that it should be cheap.
+    bool hurried() const { return prove && leeway == std::numeric_limits<double>::infinity(); }
   };
 
   explicit GraphFactors(const Data& data) : data_(data) {}

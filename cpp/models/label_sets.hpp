@@ -37,7 +37,6 @@ class LabelSets : public FactorGraph {
     double constant = 0;        // the score of the empty set
     double tolerance = 0;       // by how much a set may miss the best one in training
     double missed = 0;          // running average of how much first sets miss
-    double leeway = 0;          // how far a proven ceiling may stay above the value
     // The best of the outputs that were scored since the block was opened; a search starts with it.
     mutable std::vector<Label> known;
     mutable double known_score = 0;
@@ -143,7 +142,7 @@ class LabelSets : public FactorGraph {
                                     {most, s.prove ? s.leeway : 0}, s.begin, s.labels.data(), s.ceiling);
     if (most > 0 && !s.prove) learn(s);
     s.ceiling += s.constant;
-    if (s.prove && s.search.cut_short()) value = go_on(s, value);
+    if (s.prove && s.search.cut_short() && !s.hurried()) value = go_on(s, value);
     std::copy(s.labels.begin(), s.labels.end(), y);
     if (s.augmented) value = at_least_truth(s, value, y);
     s.ceiling = std::max(s.ceiling, value);
@@ -255,6 +254,7 @@ class LabelSets : public FactorGraph {
   // complete. In training one visit in sixteen makes a full search, and learns how much first sets miss. As
   // long as this is small compared with the tolerance, the other visits only take the first set.
   int64_t parts(Scratch& s) const {
+    if (s.hurried()) return 1;
     const int64_t far = size_ <= few ? int64_t{2} << few : s.prove || !s.augmented ? proof : careful;
     if (s.prove || !s.augmented || (size_ <= few && s.tolerance == 0)) return far;
     return GraphFactors::thorough(s) || s.missed > s.tolerance / 2 ? far : 0;

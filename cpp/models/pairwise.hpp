@@ -144,6 +144,16 @@ struct PairwiseView {
     for (int l = 0; l < graph->links(); ++l) sum += at(l, y[graph->a[l]], y[graph->b[l]]);
     return sum;
   }
+  // An upper bound on all labellings that costs no more than to read the scores: each term at its maximum.
+  double sum_of_maxima() const {
+    double sum = 0;
+    for (int v = 0; v < graph->nodes(); ++v) sum += *std::max_element(scores(v), scores(v) + graph->count[v]);
+    for (int l = 0; l < graph->links(); ++l) {
+      const int64_t size = int64_t{graph->count[graph->a[l]]} * graph->count[graph->b[l]];
+      sum += *std::max_element(tables[l], tables[l] + size);
+    }
+    return sum;
+  }
   // out(y_u) = max over y_v of from(y_v) + theta_l; u is the other end of the link.
   void send(int link, int v, const double* from, double* out) const {
     const int rows = graph->count[graph->a[link]], columns = graph->count[graph->b[link]];

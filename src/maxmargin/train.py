@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any
@@ -190,12 +189,22 @@ class Run:
             self.solver.retarget(self.problem, state, aim / self.aim)
             self.aim = aim
 
-    def certify(self, state: Any, report: StepReport | None, at: Snapshot | None = None) -> None:
-        """Make an exact pass, and keep the best w and the best multipliers, each by its own bound."""
+    def certify(
+        self,
+        state: Any,
+        report: StepReport | None,
+        at: Snapshot | None = None,
+        hurried: bool = False,
+    ) -> None:
+        """Make an exact pass, and keep the best w and the best multipliers, each by its own bound.
+
+        A hurried pass takes a cheap upper bound of each slack if the argmax is a search.
+        """
         w, support = self.solver.solution(self.problem, state)
         w = w if at is None else at.w
         given = None if report is None or not self.problem.exact else report.slacks
         leeway = LEEWAY * self.aim if self.aim < math.inf else 0.0
+        leeway = math.inf if hurried else leeway
         with self.budget.timed("exact" if given is None else "step"):
             bounds = self.problem.certify(w, support, given, leeway)
         self.budget.oracle_calls += self.problem.n_blocks if given is None else 0
@@ -373,13 +382,17 @@ class Run:
     def conclude(self, state: Any) -> None:
         """Certify the final point, which may be better than the best point so far.
 
-        If there is a certified point and the time is up, the time limit interrupts this exact pass
-        as well.
+        If the time limit ended training, it ends this exact pass as well. If no point has a
+        certificate yet, a hurried pass then gives one.
         """
-        late = self.status is Status.TIME_LIMIT and self.best.kept is not None
-        with suppress(TimeUp), deadline(self.budget.rest if late else math.inf):
-            self.certify(state, None)
-        if not self.history.rows:  # interrupted during the first step
+        late = self.status is Status.TIME_LIMIT
+        try:
+            with deadline(self.budget.rest if late else math.inf):
+                self.certify(state, None)
+        except TimeUp:
+            if self.best.kept is None:
+                self.certify(state, None, hurried=True)
+        if not self.history.rows:  # interrupted in the first step
             self.record()
         self.history.rows[-1] |= self.known()
 

@@ -213,7 +213,7 @@ def test_what_cannot_be_observed_is_refused(generator):
     ],
 )
 def test_the_core_takes_pairs_alone(first, labels):
-    with pytest.raises(ValueError, match="not pairs|must rise"):
+    with pytest.raises(ValueError, match=r"not pairs|must rise"):
         core.Pairs(np.array(first, np.int64), np.array(labels, np.uint16), 3)
 
 

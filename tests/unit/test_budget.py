@@ -14,7 +14,7 @@ from maxmargin._core import core
 from maxmargin.budget import UNSEEN_SHARE, Budget
 from maxmargin.data.synthetic import random_multiclass
 from maxmargin.models.python import bind_model
-from maxmargin.problem import Status
+from maxmargin.problem import Problem, Status
 from maxmargin.train import train
 from reference.python_chain import PythonMulticlass
 
@@ -131,3 +131,19 @@ def test_what_is_left_for_the_last_exact_pass(clock):
     assert Budget(problem, math.inf, 100.0, proves=False).reserve == 0
     assert Budget(problem, math.inf, math.inf).seconds_left == math.inf
     assert Budget(problem, math.inf, 100.0, earlier_seconds=90).seconds_left == 5
+
+
+@pytest.mark.parametrize("pairs", ["all", [(0, 1), (1, 2), (2, 0), (3, 1)]])
+@pytest.mark.parametrize("labels", [5, 30])
+def test_hurried_ceilings_are_above_all_outputs(generator, labels, pairs):
+    """Once the time is over, an upper bound of each slack must cost next to nothing."""
+    X = generator.normal(size=(12, 6))
+    Y = generator.integers(2, size=(12, labels))
+    model = models.MultiLabel(pairs=pairs)
+    model.initialize(X, Y)
+    examples = Problem(model.bind(X, Y), C=1.0).examples
+    w = generator.normal(size=model.size_joint_feature)
+    found, ceilings = examples.slacks(w, 1, math.inf)
+    proven, tight = examples.slacks(w, 1, 0.0)
+    assert (found <= tight + 1e-9).all() and (ceilings >= proven - 1e-9).all()
+    assert np.isfinite(ceilings).all()

@@ -9,8 +9,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
 import count_crossings
 
-# These limits include 6 and 11 crossings for the time of exact passes and for the encoders of attribute rows.
-MOST = {"chain": 72, "streaming": 115}
+# These limits include 12 and 20 crossings for budgets, rounding, encoders of rows and packed weights.
+MOST = {"chain": 78, "streaming": 124}
 
 
 @pytest.mark.parametrize("name", MOST)

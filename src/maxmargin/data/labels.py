@@ -143,7 +143,7 @@ def placed(Y: Any, nested: bool = False, name: str = "Y") -> Iterator[None]:
             for t, label in enumerate(y) if nested else [(-1, y)]:
                 if label is error.label or fault_of_label(label) == error.fault:
                     place = f"{name}[{i}]" if t < 0 else f"{name}[{i}][{t}]"
-                    raise ValueError(f"{place}: {error.label!r} {error.fault}") from None
+                    raise ValueError(f"{place}: {short(error.label)} {error.fault}") from None
         raise
 
 
