@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 namespace mm {
 
@@ -12,7 +13,7 @@ void FaceState::add(int64_t block, const double* a, int outputs) {
   if (labels_.size() < first + 2)
     labels_.resize(first), a_.resize(first);
   else
-    groups_.push_back({block, first, labels_.size(), 0});
+    groups_.push_back({block, first, labels_.size(), 0, std::accumulate(a, a + outputs, 0.0)});
 }
 
 double FaceState::gap() const {
@@ -56,8 +57,15 @@ double FaceState::longest() const {
 }
 
 void FaceState::step_by(double step) {
-  for (size_t e = 0; e < a_.size(); ++e)
-    a_[e] = std::max(0.0, a_[e] + step * p_[e]);  // rounding may make it negative
+  for (const Group& g : groups_) {
+    double sum = 0;
+    for (size_t e = g.first; e < g.last; ++e) {
+      a_[e] = std::max(0.0, a_[e] + step * p_[e]);  // rounding may make it negative
+      sum += a_[e];
+    }
+    // Rounding of a long step would take the multipliers away from their mass.
+    *std::max_element(&a_[g.first], a_.data() + g.last) += g.mass - sum;
+  }
 }
 
 void FaceState::leave() {
@@ -81,7 +89,7 @@ void FaceState::leave() {
     if (kept == first + 1)
       left_.push_back({g.block, labels_[--kept], a_[first]});
     else
-      groups_[groups++] = {g.block, first, kept, g.inverse};
+      groups_[groups++] = {g.block, first, kept, g.inverse, g.mass};
   }
   groups_.resize(groups);
   labels_.resize(kept), a_.resize(kept), s_.resize(kept), p_.resize(kept);

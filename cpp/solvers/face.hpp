@@ -44,6 +44,7 @@ class FaceState {
     int64_t block;
     size_t first, last;  // range of its outputs
     double inverse;      // 1 / h
+    double mass;         // the sum of its multipliers
   };
   std::vector<Group> groups_;
   std::vector<Label> labels_;

@@ -360,3 +360,23 @@ def test_a_model_file_keeps_given_classes_and_solver_options(generator, tmp_path
     assert clone(svm).fit(X, y).coef_.shape == svm.coef_.shape
     mm.StructuralSVM(models.Multiclass()).fit(X, y).save(tmp_path / "b.mm")
     assert mm.load(tmp_path / "b.mm").model.classes is None
+
+
+def test_climbs_of_a_face_keep_the_masses_of_blocks():
+    """Rounding of long steps took a block 1.4e-9 away from its mass: the dual was -inf."""
+    X = [
+        [0.010435747629989294, -8.694275987083984, 0.0006247181425477501],
+        [-0.00020943706122135801, -1.1073527319020622, -0.0019165382834637683],
+        [0.003941014497165964, 0.5896024168325672, -0.001019444021026584],
+        [-0.01071794431377203, -12.696124578529215, -0.00021342805799716473],
+        [-0.007130787278235148, 13.584326888562652, 0.0020008997821690825],
+        [-0.02484890903576813, -9.042244524424838, -0.0008560437440601632],
+    ]
+    weights = [2.5541078155945223, 0.0, 22.315334620160417]
+    weights += [0.2899761167485724, 21.173681639724997, 0.0001778295594826816]
+    settings = {"C": 0.000928481821966663, "tol": 1.5181581139340664e-09, "max_passes": 30}
+    svm = mm.StructuralSVM(models.Multiclass(), solver="proximal", random_state=0, **settings)
+    svm.fit(X, [0, 1, 2, 3, 1, 3], sample_weight=weights)
+    assert svm.certificate_.converged
+    sums = np.bincount(svm.support_.blocks, svm.support_.multipliers, 6)
+    np.testing.assert_allclose(sums, settings["C"] * np.array(weights), rtol=1e-13)

@@ -77,7 +77,7 @@ LAGGING = 1.5
 # away makes steps overshoot, and without this they may run in a circle.
 STRICT, GROWN = 0.5, 2.0
 # Factor on the first k of a warm start for another C: a larger one saves no oracle passes.
-WARM = 0.02
+WARM = 0.1
 LIGHT = 0.05  # a smaller k is not used: it saves no visits, and its two copies of w cost time
 LARGEST_SEED = 2**63 - 1
 # Largest squares of weights and features whose products single precision can hold.
