@@ -128,7 +128,8 @@ class KernelExamples(Examples):
         assert self.gram is not None
         square = float(np.vdot(coefficients, U))
         # |K| <= top, so the absolute values of all terms sum to at most this number.
-        terms = self.gram.top * float((np.abs(coefficients).sum(axis=1) ** 2).sum())
+        with np.errstate(over="ignore"):  # an infinite bound refuses nothing
+            terms = self.gram.top * float((np.abs(coefficients).sum(axis=1) ** 2).sum())
         if square < -SQUARE_ROUNDING * terms:
             raise indefinite(self.model.kernel_, f"|w|^2 = {square:.3g}")
 
