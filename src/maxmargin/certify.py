@@ -8,23 +8,24 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.data.arrays import floats, plain_outputs, plain_sequence
+from maxmargin.data.arrays import floats, plain_outputs, plain_sequence, takes_outputs
 from maxmargin.estimators.base import BaseSVM
 from maxmargin.models.python import bind_model
 from maxmargin.problem import Certificate, Problem, gap_between
 
 
+@takes_outputs
 @np.errstate(over="ignore", invalid="ignore")  # overflowed numbers bound nothing, and are reported
 def certify(
     svm: Any,
     X: Any,
-    Y: Any,
+    y: Any,
     sample_weight: Any = None,
     node_weight: Any = None,
 ) -> Certificate:
     """Return the certificate of a fitted estimator, from its weights and multipliers alone.
 
-    X, Y and the weights must be the same as in the fit. The primal is computed by an exact pass
+    X, y and the weights must be the same as in the fit. The primal is computed by an exact pass
     over them, and the dual from the stored multipliers. After ``partial_fit``, pass all examples
     that it has seen, in order.
     """
@@ -37,7 +38,7 @@ def certify(
     if getattr(svm, "weighted_nodes_", False) != (node_weight is not None):
         raise ValueError("certify: node_weight must be given exactly if it was given to fit")
     began = time.perf_counter()
-    X, Y = svm.read_again(X, Y)
+    X, Y = svm.read_again(X, y)
     sample_weight = svm.example_weights(Y, sample_weight)
     examples = svm.examples_at(X, Y, node_weight, None)
     problem = svm.problem_of(examples, sample_weight)
@@ -82,11 +83,12 @@ def objective_of(svm: Any, w: np.ndarray, chunks: Iterable[tuple[Any, Any]]) -> 
     return value
 
 
+@takes_outputs
 def objective(
     svm_or_model: Any,
     w: np.ndarray,
     X: Any,
-    Y: Any,
+    y: Any,
     C: float | None = None,
     sample_weight: Any = None,
     node_weight: Any = None,
@@ -109,11 +111,11 @@ def objective(
     if w.shape != (model.size_joint_feature,):
         raise ValueError(f"w must have {model.size_joint_feature} weights, got {w.shape}")
     if estimator:
-        X, Y = svm_or_model.read_again(X, Y)
+        X, Y = svm_or_model.read_again(X, y)
         sample_weight = svm_or_model.example_weights(Y, sample_weight)
         examples = svm_or_model.examples_at(X, Y, node_weight, w)
         problem = svm_or_model.problem_of(examples, sample_weight, C=C)
     else:
-        examples = bind_model(model, plain_sequence(X), plain_outputs(Y), node_weight)
+        examples = bind_model(model, plain_sequence(X), plain_outputs(y), node_weight)
         problem = Problem(examples, 1.0 if C is None else C, sample_weight)
     return problem.objective(w)

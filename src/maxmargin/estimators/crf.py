@@ -19,7 +19,7 @@ import numpy as np
 from maxmargin.callbacks import Callback
 from maxmargin.cccp import Rounds, alternate
 from maxmargin.checkpoint import RoundsCheckpoint
-from maxmargin.data.arrays import among, positive, seed_of, whole
+from maxmargin.data.arrays import among, positive, seed_of, takes_outputs, whole
 from maxmargin.data.labels import Outputs
 from maxmargin.estimators.base import CHECKS, Checks, Given
 from maxmargin.estimators.flat import FlatClassifier
@@ -115,10 +115,11 @@ class CRF(Structured):
     random_state: Any = None
     verbose: int = 0
 
+    @takes_outputs
     def fit(
         self,
         X: Any,
-        Y: Any,
+        y: Any,
         sample_weight: Any = None,
         node_weight: Any = None,
         callbacks: Sequence[Callback] = (),
@@ -136,7 +137,7 @@ class CRF(Structured):
                 "'softmax-margin', or sample_weight for whole examples"
             )
         kept = (checkpoint, checkpoint_every, resume)
-        self._fit(Given(X, Y, sample_weight, node_weight, callbacks=callbacks, kept=kept))
+        self._fit(Given(X, y, sample_weight, node_weight, callbacks=callbacks, kept=kept))
         return self
 
     def check_model(self) -> None:
@@ -252,9 +253,10 @@ class CRF(Structured):
         """Return label probabilities, ``predict_marginals``; for ``MultiLabel`` p(on), (n, L)."""
         return self._probabilities(self.predict_marginals(X))
 
-    def log_likelihood(self, X: Any, Y: Any) -> np.ndarray:
+    @takes_outputs
+    def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
         """Return log p(y | x) of every example, or of its known labels if some are unknown."""
-        examples: Any = self._bound(X, Y).under(Formulation("log"))
+        examples: Any = self._bound(X, y).under(Formulation("log"))
         w = np.ascontiguousarray(self.coef_)
         logs = -examples.log_sums(w, self._jobs())
         if examples.soft_truth is None:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._sklearn import ClassifierMixin
 from maxmargin.callbacks import Callback
-from maxmargin.data.arrays import check_weights
+from maxmargin.data.arrays import check_weights, takes_outputs
 from maxmargin.data.attributes import are_attributes
 from maxmargin.data.labels import check_fit_for_labels, distinct_labels, placed
 from maxmargin.data.mapped import MappedRows
@@ -107,6 +107,7 @@ class RowSVM(BaseSVM):
         """The weights as functions of a fitted estimator take them: ``mm.objective(svm, svm.w_, X, y)``."""
         return self.weights()
 
+    @takes_outputs
     def fit(
         self: Trained,
         X: Any,
@@ -117,7 +118,7 @@ class RowSVM(BaseSVM):
         resume: bool = False,
         callbacks: Sequence[Callback] = (),
     ) -> Trained:
-        """Train on X (n, d), dense or CSR, and y (n,), labels or numbers.
+        """Train on X (n, d), dense or CSR, and y (n,), labels or numbers. ``Y`` is another name of ``y``.
 
         Checkpoints are as in ``StructuralSVM.fit``. For solver="streaming" X may be an iterable
         of chunks (X, y) or (X, y, sample_weight). The first chunk must then contain all labels.
@@ -231,6 +232,7 @@ class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
         nodes = np.arange(len(scores) + 1)
         return (lambda c: even_beliefs(scores, self.classes_, nodes, c)), codes
 
+    @takes_outputs
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of correct labels."""
         return score_of(super().score, X, y, sample_weight)
@@ -275,6 +277,7 @@ class FlatSVC(FlatClassifier):
         check_streams(self._make_model(None))
 
     @available_if(can_stream)
+    @takes_outputs
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> FlatSVC:

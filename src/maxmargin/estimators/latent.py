@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.callbacks import Callback
 from maxmargin.cccp import Rounds, alternate, changed
 from maxmargin.checkpoint import CheckpointFile, RoundsCheckpoint
-from maxmargin.data.arrays import examples_of, positive, whole
+from maxmargin.data.arrays import examples_of, positive, takes_outputs, whole
 from maxmargin.estimators.advice import warn_user
 from maxmargin.estimators.base import Checks, Given
 from maxmargin.estimators.structural import StructuralSVM
@@ -121,22 +121,23 @@ class LatentSVM(StructuralSVM):
     max_rounds: int = 50
     round_tol: float | None = None
 
+    @takes_outputs
     def fit(  # type: ignore[override]
         self,
         X: Any,
-        Y: Any = None,
+        y: Any = None,
         sample_weight: Any = None,
         callbacks: Sequence[Callback] = (),
         checkpoint: Any = None,
         checkpoint_every: float = 300.0,
         resume: bool = False,
     ) -> LatentSVM:
-        """Train on observed outputs Y; callbacks receive the steps of every round.
+        """Train on observed outputs y; callbacks receive the steps of every round.
 
         Checkpoints are as in ``StructuralSVM.fit``, but written between rounds.
         """
         kept = (checkpoint, checkpoint_every, resume)
-        self._fit(Given(X, Y, sample_weight, callbacks=callbacks, kept=kept))
+        self._fit(Given(X, y, sample_weight, callbacks=callbacks, kept=kept))
         return self
 
     def check_model(self) -> None:
@@ -305,12 +306,13 @@ class LatentSVM(StructuralSVM):
         """Return the best output of every example with its hidden part; for Multiclass the part's number."""
         return super().predict(X)
 
-    def loss(self, X: Any, Y: Any) -> float:
+    @takes_outputs
+    def loss(self, X: Any, y: Any) -> float:
         """Mean task loss of ``predict(X)``."""
         check_is_fitted(self, "coef_")
         if not self.model_.own:
-            return super().loss(X, Y)
-        X, Y = examples_of(X, Y)
+            return super().loss(X, y)
+        X, Y = examples_of(X, y)
         true = self.model_.completions(X, Y, self.coef_, self._jobs())
         pairs = zip(true, self.predict_complete(X), strict=True)
         return float(np.mean([self.model_.loss(z, z_hat) for z, z_hat in pairs]))

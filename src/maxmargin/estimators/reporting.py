@@ -9,7 +9,7 @@ from typing import Any
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.data.arrays import plain_outputs, whole
+from maxmargin.data.arrays import plain_outputs, takes_outputs, whole
 from maxmargin.notebook import Shown
 
 
@@ -18,11 +18,12 @@ class Reporting(Shown):
 
     n_jobs: Any
 
+    @takes_outputs
     def report(
         self,
         path: Any,
         X: Any = None,
-        Y: Any = None,
+        y: Any = None,
         *,
         title: str = "maxmargin report",
         k: int = 10,
@@ -35,7 +36,7 @@ class Reporting(Shown):
         Parameters
         ----------
         path : the file to write.
-        X, Y : examples and true outputs to judge the estimator by, best if it has not seen them.
+        X, y : examples and true outputs to judge the estimator by, best if it has not seen them.
             Without them the page has no scores.
         k : int
             Number of features shown for each label, and of mistakes.
@@ -50,9 +51,9 @@ class Reporting(Shown):
 
         check_is_fitted(self, "coef_")
         whole().check("k", k)
-        if (X is None) != (Y is None):
+        if (X is None) != (y is None):
             raise ValueError("report: give both X and Y, or none of them")
-        Y = plain_outputs(Y)
+        Y = plain_outputs(y)
         if texts is not None and (Y is None or len(texts) != len(Y)):
             raise ValueError("report: texts must have one text for each example of X and Y")
         write_page(path, Subject(self, X, Y, k, texts, shape, search), title)

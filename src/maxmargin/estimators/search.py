@@ -15,7 +15,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.data.arrays import FLAG, check_weights, plain_sequence
+from maxmargin.data.arrays import FLAG, check_weights, plain_sequence, takes_outputs
 from maxmargin.data.mapped import some_of
 from maxmargin.estimators.base import BaseSVM, Checks, Given
 from maxmargin.estimators.flat import FlatSVC, MulticlassSVC
@@ -213,10 +213,11 @@ class StructuralSVMCV(SearchedC, StructuralSVM):
     checks: ClassVar[Checks] = StructuralSVM.checks | OWN_CHECKS
     single: ClassVar[type[BaseSVM]] = StructuralSVM
 
+    @takes_outputs
     def fit(  # type: ignore[override]
         self,
         X: Any,
-        Y: Any,
+        y: Any,
         sample_weight: Any = None,
         node_weight: Any = None,
         validation: Any = None,
@@ -226,11 +227,11 @@ class StructuralSVMCV(SearchedC, StructuralSVM):
 
         Parameters
         ----------
-        X, Y, sample_weight, node_weight : as in ``StructuralSVM.fit``; scores do not count weights
-        validation : (X, Y) to score on, in place of folds
+        X, y, sample_weight, node_weight : as in ``StructuralSVM.fit``; scores do not count weights
+        validation : (X, y) to score on, in place of folds
         groups : array of shape (n,), for splitters that keep groups together
         """
-        self._search(Given(X, Y, sample_weight, node_weight), validation, groups)
+        self._search(Given(X, y, sample_weight, node_weight), validation, groups)
         return self
 
 
@@ -256,6 +257,7 @@ class MulticlassSVCCV(SearchedC, MulticlassSVC):
     checks: ClassVar[Checks] = MulticlassSVC.checks | OWN_CHECKS
     single: ClassVar[type[BaseSVM]] = MulticlassSVC
 
+    @takes_outputs
     def fit(  # type: ignore[override]
         self, X: Any, y: Any, sample_weight: Any = None, validation: Any = None, groups: Any = None
     ) -> FlatSVC:

@@ -14,7 +14,14 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.callbacks import Callback
-from maxmargin.data.arrays import FINITE, check_weights, examples_of, plain_sequence, whole
+from maxmargin.data.arrays import (
+    FINITE,
+    check_weights,
+    examples_of,
+    plain_sequence,
+    takes_outputs,
+    whole,
+)
 from maxmargin.data.labels import Outputs, is_masked
 from maxmargin.estimators.base import Given
 from maxmargin.estimators.confidence import ConfidentSVM
@@ -212,7 +219,8 @@ class Structured(ConfidentSVM, Inspection):
         self._check_k_best()
         return self.pruning_.change(self.model_, one_by_one(plain_sequence(X)))
 
-    def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
+    @takes_outputs
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of correctly predicted nodes over all examples: positions of sequences, labels of sets.
 
         If most nodes have one label, such as "O" outside entities, the score is high for a model that finds
@@ -220,17 +228,18 @@ class Structured(ConfidentSVM, Inspection):
         never correct. A model may count differently (``agreement``): for trees the score is labelled bracket
         F1.
         """
-        Y, _, counts = self._compared(X, Y)
+        Y, _, counts = self._compared(X, y)
         right, total = check_weights(sample_weight, len(Y)) @ counts
         return float(right / total) if total else 1.0  # no nodes, neither true nor predicted
 
-    def loss(self, X: Any, Y: Any) -> float:
+    @takes_outputs
+    def loss(self, X: Any, y: Any) -> float:
         """Mean task loss of ``predict(X)``; for a sample loss such as F1: the loss of the whole sample."""
         check_is_fitted(self, "coef_")
         if getattr(self.model_, "joint", False):
-            return self.model_.bind(*examples_of(X, Y)).loss_at(self.coef_)
-        model, (Y, outputs, _) = self._judge(Y), self._compared(X, Y)
-        return float(np.mean([model.loss(y, p) for y, p in zip(Y, outputs, strict=True)]))
+            return self.model_.bind(*examples_of(X, y)).loss_at(self.coef_)
+        model, (Y, outputs, _) = self._judge(y), self._compared(X, y)
+        return float(np.mean([model.loss(*pair) for pair in zip(Y, outputs, strict=True)]))
 
     def _judge(self, Y: Any) -> Any:
         """The model whose loss compares predictions with these true outputs."""
@@ -330,10 +339,11 @@ class StructuralSVM(Structured):
     random_state: Any = None
     verbose: int = 0
 
+    @takes_outputs
     def fit(
         self,
         X: Any,
-        Y: Any = None,
+        y: Any = None,
         sample_weight: Any = None,
         node_weight: Any = None,
         callbacks: Sequence[Callback] = (),
@@ -345,9 +355,9 @@ class StructuralSVM(Structured):
 
         Parameters
         ----------
-        X, Y : sequences of examples and their outputs, as the model takes them.
-            For solver="streaming", X may be an iterable of chunks (X, Y) or (X, Y, sample_weight), with
-            Y=None.
+        X, y : sequences of examples and their outputs, as the model takes them.
+            ``Y`` is another name of ``y``. For solver="streaming", X may be an iterable of chunks (X, y) or
+            (X, y, sample_weight), with y=None.
         sample_weight : array of shape (n,), one weight for each example
         node_weight : list of arrays, a factor on the loss of each position (Chain)
         callbacks : callbacks.Callback objects, which receive every step; one may stop training
@@ -358,11 +368,12 @@ class StructuralSVM(Structured):
         resume : whether to resume from the checkpoint if there is one
         """
         kept = (checkpoint, checkpoint_every, resume)
-        self._fit(Given(X, Y, sample_weight, node_weight, callbacks=callbacks, kept=kept))
+        self._fit(Given(X, y, sample_weight, node_weight, callbacks=callbacks, kept=kept))
         return self
 
+    @takes_outputs
     def partial_fit(
-        self, X: Any, Y: Any, classes: Any = None, sample_weight: Any = None
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> StructuralSVM:
         """Train on one more chunk; the objective covers all chunks so far, with weight C per example.
 
@@ -373,5 +384,5 @@ class StructuralSVM(Structured):
         ----------
         classes : all labels, at the first call; without it, the first chunk must contain all labels
         """
-        self._partial_fit(Given(X, Y, sample_weight, classes=classes))
+        self._partial_fit(Given(X, y, sample_weight, classes=classes))
         return self
