@@ -59,7 +59,7 @@ def predicted(svm, X):
 
 
 def weights_of(svm):
-    return svm.weights() if hasattr(svm, "weights") else svm.coef_
+    return svm._weights()
 
 
 def settings_of(svm):

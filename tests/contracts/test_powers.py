@@ -250,6 +250,6 @@ def test_auto_takes_what_suits_and_every_choice_solves_what_it_is_taken_for(seed
 def test_every_number_of_jobs_that_is_taken_is_saved_and_loaded(generator, tmp_path, n_jobs):
     X, y = generator.normal(size=(12, 2)), np.arange(12) % 3
     svm = quietly(lambda: mm.MulticlassSVC(max_passes=2).fit(X, y)).set_params(n_jobs=n_jobs)
-    svm.check_parameters()
+    svm._check_parameters()
     svm.save(tmp_path / "model")
     assert mm.load(tmp_path / "model").n_jobs == n_jobs

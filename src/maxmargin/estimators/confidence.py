@@ -90,7 +90,7 @@ class ConfidentSVM(BaseSVM):
         values = at(1.0)
         tops = np.maximum.reduceat(values.values, values.first)
         below = np.repeat(tops, values.labels) - values.values
-        self.forget_confidence()
+        self._forget_confidence()
         scale = float(below[np.isfinite(below)].mean())
         self.temperature_ = fit_temperature(lambda c: at(c).squared_error(codes), scale)
         return self

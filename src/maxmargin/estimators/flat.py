@@ -94,7 +94,7 @@ class RowSVM(BaseSVM):
                 unit = max(1.0, float(np.abs(given.Y).mean()))
         return POLISHED * unit if size <= SMALL else None
 
-    def weights(self) -> np.ndarray:
+    def _weights(self) -> np.ndarray:
         """Return w in the layout of the model: the weights of each row, followed by its intercept."""
         bias = getattr(self.model_, "bias", None)
         if bias is None:
@@ -105,7 +105,7 @@ class RowSVM(BaseSVM):
     @property
     def w_(self) -> np.ndarray:
         """The weights as functions of a fitted estimator take them: ``mm.objective(svm, svm.w_, X, y)``."""
-        return self.weights()
+        return self._weights()
 
     @takes_outputs
     def fit(
@@ -127,7 +127,7 @@ class RowSVM(BaseSVM):
         self._fit(Given(X, y, sample_weight, callbacks=callbacks, kept=kept))
         return self
 
-    def adopt(self, model: Any, w: np.ndarray) -> None:
+    def _adopt(self, model: Any, w: np.ndarray) -> None:
         self.model_, self.n_features_in_ = model, model.n_features_
         self.coef_ = w
 
@@ -150,7 +150,7 @@ class RowSVM(BaseSVM):
 class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
     """Base class of the classifiers: training, weights of examples, scores."""
 
-    lone: ClassVar[dict[str, str]] = {
+    _lone: ClassVar[dict[str, str]] = {
         "multiclass": "all of X is predicted to be {} (other classes may need more weight)"
     }
 
@@ -187,7 +187,7 @@ class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
         """Make a model with the parameters of this classifier; raise an error for labels it cannot take."""
         raise NotImplementedError
 
-    def example_weights(self, y: Any, sample_weight: Any) -> np.ndarray | None:
+    def _example_weights(self, y: Any, sample_weight: Any) -> np.ndarray | None:
         """v_i, the product of sample_weight and class_weight."""
         weights = None if sample_weight is None else check_weights(sample_weight, len(y))
         if self.class_weight is None:
@@ -202,8 +202,8 @@ class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
             )
         return balance if weights is None else weights * balance
 
-    def adopt(self, model: Any, w: np.ndarray) -> None:
-        super().adopt(model, w)
+    def _adopt(self, model: Any, w: np.ndarray) -> None:
+        super()._adopt(model, w)
         self.classes_: np.ndarray = model.classes_
         parts = model.unpack(w)
         self.coef_: np.ndarray = np.ascontiguousarray(np.atleast_2d(parts["weights"]))
@@ -255,7 +255,7 @@ class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
 class FlatSVC(FlatClassifier):
     """Base class of the support vector classifiers."""
 
-    divides: ClassVar[bool] = True
+    _divides: ClassVar[bool] = True
 
     C: float = 1.0
     loss: Any = "zero-one"
@@ -271,8 +271,8 @@ class FlatSVC(FlatClassifier):
     verbose: int = 0
     penalized_intercept: bool = True
 
-    def check_chunks(self) -> None:
-        super().check_chunks()
+    def _check_chunks(self) -> None:
+        super()._check_chunks()
         self._check_class_weight("partial_fit")
         check_streams(self._make_model(None))
 
@@ -286,7 +286,7 @@ class FlatSVC(FlatClassifier):
         return self
 
     @staticmethod
-    def params_of(model: Any) -> dict[str, Any]:
+    def _params_of(model: Any) -> dict[str, Any]:
         return {"loss": model.task_loss}
 
 

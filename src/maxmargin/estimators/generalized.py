@@ -192,11 +192,11 @@ class RegressionSVR(RegressorMixin, RowSVM):
         return replace(given, X=X, Y=floats(y, "y"), model=model)
 
     @staticmethod
-    def params_of(model: Any) -> dict[str, Any]:
+    def _params_of(model: Any) -> dict[str, Any]:
         return {"epsilon": model.epsilon}
 
-    def adopt(self, model: Any, w: np.ndarray) -> None:
-        super().adopt(model, w)
+    def _adopt(self, model: Any, w: np.ndarray) -> None:
+        super()._adopt(model, w)
         parts = model.unpack(w)
         self.coef_: np.ndarray = parts["weights"]
         self.intercept_: float = float(parts.get("bias", 0.0))

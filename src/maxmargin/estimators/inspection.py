@@ -26,7 +26,7 @@ class Inspection:
             raise ValueError(
                 f"model {type(self.model_).__name__} is written in Python: nothing is known of its weights"
             )
-        return self.model_.inside(self.weights())
+        return self.model_.inside(self._weights())
 
     @property
     def feature_names_(self: Any) -> np.ndarray:

@@ -106,14 +106,14 @@ def solutions(estimator: BaseSVM, given: Given, Cs: Any) -> Iterator[Any]:
     """Yield a fitted estimator for every C, in ascending order, as soon as it is solved."""
     check_values("Cs", Cs)
     svm = clone(estimator).set_params(warm_start=False)
-    svm.check_parameters()
+    svm._check_parameters()
     given = svm._read(given)
-    svm.check_convex(given)
+    svm._check_convex(given)
     svm._attach(given)
     if given.in_parts:
         raise ValueError("a path needs data in memory: a stream is read once for each fit")
     with svm._workers(given.model) as executor:
-        problem, svm.fingerprint_ = svm._pose(given, executor)
+        problem, svm._fingerprint = svm._pose(given, executor)
         warm: Support | None = None
         if np.ndim(Cs) == 0:
             Cs, warm = found_range(svm, problem, int(Cs))

@@ -12,6 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.data.arrays import plain_outputs, takes_outputs, whole
 from maxmargin.notebook import Shown
 
+# Fitted state without a public name, by its name in pickles of version 0.2.
+STATE = {"fingerprint_": "_fingerprint", "memory_": "_memory", "weighted_nodes_": "_weighted_nodes"}
+
 
 class Reporting(Shown):
     """Reports, model files, copies and pickles of an estimator."""
@@ -81,3 +84,19 @@ class Reporting(Shown):
         """The state for copies and pickles, without workers and packed weights."""
         state = {k: v for k, v in super().__getstate__().items() if k != "_packed"}
         return dict(state, n_jobs=None) if isinstance(state.get("n_jobs"), Executor) else state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a copy or a pickle, also one of an earlier version."""
+        super().__setstate__({STATE.get(name, name): value for name, value in state.items()})
+
+    def __dir__(self) -> list[str]:
+        """The names of this object, without attributes that are parameters of other estimators only."""
+        known = {*self._get_param_names(), *vars(self)}
+        return [
+            name
+            for name in super().__dir__()
+            if name in known
+            or name[0] == "_"
+            or name[-1] == "_"
+            or callable(getattr(self, name, None))
+        ]

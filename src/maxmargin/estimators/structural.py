@@ -47,15 +47,15 @@ class Structured(ConfidentSVM, Inspection):
     coef_: np.ndarray
     pruning_: Pruning
 
-    lone: ClassVar[dict[str, str]] = {
+    _lone: ClassVar[dict[str, str]] = {
         "tagging": "all labels are predicted to be {} (others may need more weight)"
     }
     # Whether ``decision_function`` exists; predictions with hidden parts have no score.
-    scored: ClassVar[bool] = True
+    _scored: ClassVar[bool] = True
 
     model: Any
 
-    def check_model(self) -> None:
+    def _check_model(self) -> None:
         """Reject models with hidden parts, and objects that are not models."""
         if isinstance(self.model, type):
             raise TypeError(f"model: give an instance, {self.model.__name__}(), not the class")
@@ -65,7 +65,7 @@ class Structured(ConfidentSVM, Inspection):
             check_protocol(self.model)
 
     def _read(self, given: Given, reset: bool = True) -> Given:
-        self.check_model()
+        self._check_model()
         in_parts = streams(self.solver, self.model, given.X, given.Y, given.node_weight)
         given = replace(given, in_parts=in_parts, model=clone(self.model, safe=False))
         if in_parts and given.Y is None:
@@ -77,10 +77,10 @@ class Structured(ConfidentSVM, Inspection):
         return replace(given, X=X, Y=Y)
 
     @staticmethod
-    def params_of(model: Any) -> dict[str, Any]:
+    def _params_of(model: Any) -> dict[str, Any]:
         return {"model": model}
 
-    def adopt(self, model: Any, w: np.ndarray) -> None:
+    def _adopt(self, model: Any, w: np.ndarray) -> None:
         self.model_, self.coef_ = model, w
         if hasattr(model, "classes_"):
             self.classes_: np.ndarray = model.classes_
@@ -130,7 +130,7 @@ class Structured(ConfidentSVM, Inspection):
             known = self._packed = self.coef_, self.model_, packed
         return known[2]
 
-    @available_if(lambda svm: svm.scored)
+    @available_if(lambda svm: svm._scored)
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the score <w, Psi(x, y)> of the prediction of every example, (n,)."""
         return self._bound(X).decide(self.coef_, self._jobs())
@@ -322,7 +322,7 @@ class StructuralSVM(Structured):
     support_ : the multipliers, for ``certify`` and ``warm_start``
     """
 
-    divides: ClassVar[bool] = True
+    _divides: ClassVar[bool] = True
 
     model: Any
     C: float = 1.0

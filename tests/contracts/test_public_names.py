@@ -1,12 +1,14 @@
-"""Every estimator takes the outputs by the names ``y`` and ``Y``, and means the same by both."""
+"""The names of every estimator: outputs are ``y`` or ``Y``, and public names are documented."""
 
 import inspect
+import pickle
+import re
 import warnings
 
 import numpy as np
 import pytest
 from sklearn import config_context
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -14,6 +16,8 @@ from sklearn.preprocessing import FunctionTransformer
 import maxmargin as mm
 from maxmargin import models
 from maxmargin.data.synthetic import random_chains, random_multiclass
+from maxmargin.estimators.hooks import learnt
+from maxmargin.estimators.reporting import STATE
 
 ROWS, CLASSES = random_multiclass(n=30, n_classes=2, random_state=0)
 SEQUENCES, TAGS = random_chains(n=12, random_state=0)
@@ -149,3 +153,59 @@ def test_tools_of_scikit_learn_pass_y_by_name_with_routed_weights(svm):
         search = GridSearchCV(pipe, {f"{step}__C": [0.1, 1.0]}, cv=2, error_score="raise")
         search.fit(ROWS, y=CLASSES, sample_weight=weights)
         assert search.best_estimator_.score(ROWS, y=CLASSES) > 0.5
+
+
+def documented(kind, seen=()):
+    """Return the words of a class docstring, and of the docstrings to which it refers."""
+    text = inspect.getdoc(kind)
+    words = set(re.findall(r"\w+", text))
+    for name in re.findall(r"``(\w+)(?:\.fit)?``", text):
+        other = getattr(mm, name, None)
+        if inspect.isclass(other) and other not in seen:
+            words |= documented(other, (*seen, kind))
+    return words
+
+
+@NAMED
+def test_public_names_are_documented(svm, X, Y):
+    fitted = quiet(clone(svm).fit, X, Y)
+    words = documented(type(svm)) | {"n_features_in_"}  # scikit-learn's own
+    for name in dir(fitted):
+        if name.startswith("_") or hasattr(BaseEstimator, name):
+            continue
+        if re.fullmatch(r"set_\w+_request", name) or name in words:
+            continue
+        own = inspect.getattr_static(type(svm), name, None)
+        described = hasattr(own, "__get__") and inspect.getdoc(own)  # a method or a property
+        assert described, f"{type(svm).__name__}.{name} is not documented"
+
+
+@NAMED
+def test_parameters_of_other_estimators_are_no_names(svm, X, Y):
+    shared = {"C", "hinge", "rescaling", "prior", "nonnegative", "fit_intercept", "warm_start"}
+    assert shared & {*dir(svm)} == shared & {*svm.get_params(deep=False)}
+
+
+@NAMED
+def test_pickles_with_earlier_names_of_the_state_load(svm, X, Y):
+    fitted = quiet(clone(svm).fit, X, Y)
+    state = fitted.__getstate__()
+    kept = {*STATE.values()} & state.keys()
+    assert kept and kept <= learnt(fitted).keys()
+    earlier = {old: state.pop(new) for old, new in STATE.items() if new in state}
+    again = type(svm).__new__(type(svm))
+    again.__setstate__({**state, **earlier})
+    assert vars(again).keys() == vars(pickle.loads(pickle.dumps(fitted))).keys()
+    assert mm.certify(again, X, Y).primal == mm.certify(fitted, X, Y).primal
+
+
+def test_a_stream_goes_on_after_a_pickle_with_earlier_names():
+    svm = mm.MulticlassSVC(**QUICK)
+    quiet(svm.partial_fit, ROWS, CLASSES)
+    state = svm.__getstate__()
+    earlier = {old: state.pop(new) for old, new in STATE.items()}
+    again = mm.MulticlassSVC()
+    again.__setstate__({**state, **earlier})
+    quiet(svm.partial_fit, ROWS, CLASSES)
+    quiet(again.partial_fit, ROWS, CLASSES)
+    np.testing.assert_array_equal(again.coef_, svm.coef_)
