@@ -16,6 +16,7 @@ from sklearn.preprocessing import FunctionTransformer
 import maxmargin as mm
 from maxmargin import models
 from maxmargin.data.synthetic import random_chains, random_multiclass
+from maxmargin.estimators.base import BaseSVM
 from maxmargin.estimators.hooks import learnt
 from maxmargin.estimators.reporting import STATE
 
@@ -66,18 +67,14 @@ def quiet(call, *args, **options):
 
 def same(one, other):
     """Return True if two results of a method are equal; fitted estimators have equal weights."""
-    if isinstance(one, mm.estimators.base.BaseSVM):
+    if isinstance(one, BaseSVM):
         return np.array_equal(one.coef_, other.coef_)
     return np.array_equal(one, other) if isinstance(one, np.ndarray) else str(one) == str(other)
 
 
 def test_the_list_names_every_estimator():
     public = {getattr(mm, name) for name in mm.__all__}
-    kinds = {
-        kind
-        for kind in public
-        if isinstance(kind, type) and issubclass(kind, mm.estimators.base.BaseSVM)
-    }
+    kinds = {kind for kind in public if isinstance(kind, type) and issubclass(kind, BaseSVM)}
     assert kinds == {type(svm) for svm, _, _ in ESTIMATORS}
 
 

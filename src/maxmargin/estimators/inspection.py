@@ -58,14 +58,6 @@ class Inspection:
         side = "against" if against else "for"
         return Table({"weight": found}, self.feature_names_[best], "feature", f"{side} {label}")
 
-    def transitions(self: Any) -> Table:
-        """Return the weights between labels: [previous, next] of a chain, pairs of labels of ``MultiLabel``.
-
-        Weights of the first and of the last label have a row "(start)" and a column "(end)". Illegal
-        transitions have -inf.
-        """
-        return self._inside().ties()
-
     def explain(self: Any, x: Any, y: Any = None) -> Tables:
         """Split the score of an output of x into its terms, with a table for each node.
 

@@ -23,6 +23,7 @@ from maxmargin.data.arrays import (
     whole,
 )
 from maxmargin.data.labels import Outputs, is_masked
+from maxmargin.data.table import Table
 from maxmargin.estimators.base import Given
 from maxmargin.estimators.confidence import ConfidentSVM
 from maxmargin.estimators.inspection import Inspection
@@ -188,6 +189,14 @@ class Structured(ConfidentSVM, Inspection):
     def _check_k_best(self) -> None:
         if not hasattr(self.model_, "inference_k_best"):
             raise ValueError(f"model {type(self.model_).__name__} has no inference_k_best")
+
+    def transitions(self) -> Table:
+        """Return the weights between labels: [previous, next] of a chain, pairs of labels of ``MultiLabel``.
+
+        Weights of the first and of the last label have a row "(start)" and a column "(end)". Illegal
+        transitions have -inf.
+        """
+        return self._inside().ties()
 
     def prune(self, tolerance: float) -> Any:
         """Return a fitted copy with all weights of at most ``tolerance`` set to zero; scores change little.
