@@ -41,7 +41,7 @@ def fitted(width: int) -> Any:
     """Return a classifier with this many features; all of its weights are equal to the width."""
     X = np.random.default_rng(0).normal(size=(6, width))
     svm = mm.MulticlassSVC(tol=0.5).fit(X, [0, 1, 2] * 2)
-    svm.adopt(svm.model_, np.full_like(svm.w_, width))
+    svm._adopt(svm.model_, np.full_like(svm.w_, width))
     return svm
 
 

@@ -60,7 +60,7 @@ def bed(name: str, small: bool) -> list[Row]:
 
 def posed(crf: Any, X: Any, Y: Any) -> Any:
     """Return the problem that a fitted machine minimises."""
-    return crf.problem_of(crf.examples_at(X, Y, None, crf.coef_), None)
+    return crf._problem_of(crf._examples_at(X, Y, None, crf.coef_), None)
 
 
 def race(crf: Any, X: Any, Y: Any, tol: float) -> Row:

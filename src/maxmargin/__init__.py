@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from maxmargin import callbacks, cluster, data, losses, metrics, models, solvers
+    from maxmargin import callbacks, cluster, data, losses, metrics, models, report, solvers
     from maxmargin.certify import certify, objective
     from maxmargin.estimators import (
         CRF,
@@ -64,6 +64,7 @@ __all__ = [
     "models",
     "objective",
     "regularization_path",
+    "report",
     "solvers",
     "train",
 ]

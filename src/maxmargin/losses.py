@@ -30,6 +30,20 @@ import numpy as np
 
 from maxmargin.data.arrays import FINITE, floats, is_number, is_whole
 
+__all__ = [
+    "F1",
+    "Costs",
+    "Entity",
+    "ErrorRate",
+    "Hamming",
+    "MacroF1",
+    "MicroF1",
+    "PrecisionAt",
+    "ROCArea",
+    "RecallAt",
+    "ZeroOne",
+]
+
 
 def mistake_costs(costs: Any, classes: np.ndarray) -> np.ndarray:
     """Convert a user's costs to a cost per true label (K,) or a matrix (K, K) [true, predicted].

@@ -94,7 +94,7 @@ def save(svm: Any, path: Any, dtype: str = "float64") -> None:
             "Python is code, which a model file cannot hold: save coef_ and rebuild the model"
         )
     given = LABELS in model.powers and model.classes is not None
-    model, w = model.compact(svm.weights())
+    model, w = model.compact(svm._weights())
     state, arrays = model.state()
     header = {
         "estimator": type(svm).__name__,
@@ -237,13 +237,13 @@ def saved_estimator(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> An
     check_names(params, SAVED, "the parameters")
     solver = solver_of(field_of(header, "solver"))
     regularizer = regularizer_params(arrays, len(w))
-    svm: Any = kind(**kind.params_of(model), **params, solver=solver, **regularizer)
+    svm: Any = kind(**kind._params_of(model), **params, solver=solver, **regularizer)
     if params.get("class_weight") not in (None, "balanced"):
         raise FieldError(f"class_weight must be null or balanced, got {short(svm.class_weight)}")
-    svm.check_parameters()
+    svm._check_parameters()
     svm.certificate_ = certificate_of(entries_of(field_of(header, "certificate"), "certificate"))
     svm.solver_ = solver if isinstance(solver, str) else solver.name
-    svm.adopt(model, w)
+    svm._adopt(model, w)
     if HISTORY in header:
         names = texts(header, HISTORY)
         steps = table(arrays, HISTORY, np.float64, len(names), -1, finite=False)

@@ -55,7 +55,7 @@ options = pytest.mark.parametrize("option", OPTIONS)
 def settings_for(name, option, seed):
     """Return a fresh estimator with an option, and its data; None if it lacks the parameter."""
     fit = FITS[name](seed)
-    d = len(clone(fit.svm).fit(fit.X, fit.Y).weights())
+    d = len(clone(fit.svm).fit(fit.X, fit.Y)._weights())
     given = OPTIONS[option](d)
     if not set(given) <= set(fit.svm.get_params()):
         return None
@@ -87,7 +87,7 @@ def solves_in_memory(svm, X, Y):
 
 def best(svm, X, Y):
     """Return certified bounds of the optimum of the fitted model on all data, from arrays."""
-    problem = svm.problem_of(svm.examples_at(X, Y, None, None), svm.example_weights(Y, None))
+    problem = svm._problem_of(svm._examples_at(X, Y, None, None), svm._example_weights(Y, None))
     solver = make_solver("auto", svm._formulation(), problem, svm._asks_for())
     return train(problem, solver, tol=svm.tol, max_passes=1e6, random_state=0).certificate
 
@@ -170,7 +170,7 @@ def test_chunks_one_by_one_bound_the_optimum(name, option, seed):
     quietly(learn)
     other = best(svm, X, Y)
     assert svm.certificate_.dual <= other.primal * (1 + 1e-9)
-    assert mm.objective(svm, svm.weights(), X, Y) >= other.dual * (1 - 1e-9)
+    assert mm.objective(svm, svm._weights(), X, Y) >= other.dual * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("name", HIDDEN)

@@ -138,8 +138,10 @@ def test_two_classes(loss, generator):
     assert table["contribution"].sum() == pytest.approx(abs(decision[0]))
     expected = np.sort(np.abs(decision[svc.predict(X) != y]))[::-1]
     np.testing.assert_allclose(errors["margin"], expected)
+    assert not hasattr(svc, "transitions")
+    one_label = mm.StructuralSVM(models.Multiclass(), tol=1.0).fit(X.to_numpy(), y)
     with pytest.raises(ValueError, match="no transitions"):
-        svc.transitions()
+        one_label.transitions()
 
 
 def test_several_classes_with_an_intercept():

@@ -48,7 +48,7 @@ def check_door(svm, X, Y, scored=True, **weights):
     again = mm.certify(svm, X, Y)
     assert again.primal == pytest.approx(svm.certificate_.primal, rel=1e-9)
     assert again.dual == pytest.approx(svm.certificate_.dual, rel=1e-9)
-    value = mm.objective(svm, svm.weights(), X, Y)
+    value = mm.objective(svm, svm._weights(), X, Y)
     assert value == pytest.approx(again.primal, rel=1e-9)
     if scored:
         assert np.isfinite(svm.score(X, Y))

@@ -189,7 +189,7 @@ def test_chunks_end_near_the_batch_optimum(kind, generator):
         primals.append(mm.objective(svm, svm.coef_, X, Y))
     assert primals[-1] <= 1.02 * best.primal and primals[-1] < primals[0]
     assert all(np.diff(duals) > 0) and duals[-1] <= best.primal
-    assert svm.certificate_.exact and svm.memory_.n_gone == 0  # the cache holds all examples
+    assert svm.certificate_.exact and svm._memory.n_gone == 0  # the cache holds all examples
     proof = mm.certify(svm, X, Y)  # a proof, since it sees all examples
     assert proof.exact and proof.dual == pytest.approx(duals[-1], rel=1e-9)
     assert proof.primal == pytest.approx(primals[-1])
@@ -214,7 +214,7 @@ def test_frozen_examples_keep_their_part(hinge, generator):
     for x, part in parts(X, y, 60):
         quietly(lambda x=x, part=part: svm.partial_fit(x, part, classes=range(4)))
         duals.append(svm.certificate_.dual)
-    held = svm.memory_
+    held = svm._memory
     assert held.n_frozen > 0 and held.n_gone > held.n_frozen
     assert "frozen" in svm.certificate_.status and not svm.certificate_.exact
     assert all(np.diff(duals) > 0) and duals[-1] <= best.primal
@@ -276,7 +276,7 @@ def test_classifiers_learn_from_chunks(generator):
             svm.partial_fit(x, part, classes=np.unique(y))
         assert svm.score(X, y) >= kind(C=0.05).fit(X, y).score(X, y) - 0.03
         svm.fit(X, y)
-        assert svm.memory_ is None and svm.certificate_.converged
+        assert svm._memory is None and svm.certificate_.converged
 
 
 def test_partial_fit_refuses_what_it_cannot_do(generator):

@@ -194,7 +194,7 @@ def test_grid_search(seed):
 def test_multipliers_outside_the_box_are_refused(seed):
     case = multiclass_case(fresh(seed, 108))
     svm = fit(case)
-    problem = svm.problem_of(svm.model_.bind(case.X, case.Y), None)
+    problem = svm._problem_of(svm.model_.bind(case.X, case.Y), None)
     support = svm.support_
     outside = type(support)(support.blocks, 2 * support.multipliers + 1, support.outputs)
     assert problem.dual_objective(outside) == -np.inf

@@ -115,7 +115,7 @@ def matrix(d):
 def test_priors_and_bounds(given, rescaling, seed):
     case = case_of("multiclass", seed, 3)
     svm = classes_known(machine(case, TIGHT["multiclass"], rescaling=rescaling), case)
-    d = len(clone(svm).set_params(solver="sdcd").fit(case.X, case.Y).weights())
+    d = len(clone(svm).set_params(solver="sdcd").fit(case.X, case.Y)._weights())
     svm.set_params(**given(d))
     whole = clone(svm).set_params(solver="sdcd")
     whole.fit(case.X, case.Y, sample_weight=case.sample_weight)

@@ -215,7 +215,7 @@ def test_chunks_of_attributes():
     svm = tagger()
     for k in range(0, 12, 4):
         svm.partial_fit(SENTENCES[k : k + 4], TAGS[k : k + 4])
-    assert svm.memory_.layout.kind == "sequences"
+    assert svm._memory.layout.kind == "sequences"
     assert same(svm.predict(SENTENCES), TAGS)
     chunks = [(SENTENCES[k : k + 4], TAGS[k : k + 4]) for k in range(0, 12, 4)]
     stream = mm.StructuralSVM(models.Chain(), solver="streaming", tol=1e-3, random_state=0)

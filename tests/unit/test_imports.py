@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import maxmargin
+
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
@@ -115,3 +117,28 @@ def test_names_are_listed_before_they_are_imported():
     code = "import sys, maxmargin as mm; print({*mm.__all__} <= {*dir(mm)}, 'maxmargin.train' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.split() == ["True", "False"]
+
+
+def test_every_public_name_works_after_importing_the_package_alone():
+    code = (
+        "import sys, maxmargin as mm; print('maxmargin.report' in sys.modules);"
+        "print(all(hasattr(mm, name) for name in mm.__all__), callable(mm.report.plot_path))"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["False", "True", "True"]
+
+
+def test_every_public_module_lists_its_names():
+    for name in (
+        "callbacks",
+        "cluster",
+        "data",
+        "losses",
+        "metrics",
+        "models",
+        "report",
+        "solvers",
+    ):
+        module = getattr(maxmargin, name)
+        assert all(hasattr(module, public) for public in module.__all__), name
+    assert "Transitions" in maxmargin.models.__all__

@@ -243,7 +243,7 @@ def test_masked_weights_of_the_objective_are_refused(flat):
     X, y = flat
     svm = mm.MulticlassSVC().fit(X, y)
     with refusal(r"\bw\b", "masked"):
-        mm.objective(svm, np.ma.array(svm.weights(), mask=np.arange(12) == 1), X, y)
+        mm.objective(svm, np.ma.array(svm._weights(), mask=np.arange(12) == 1), X, y)
 
 
 # --- one sentence, no sentence -------------------------------------------------------------------
@@ -319,7 +319,7 @@ def test_a_pickle_has_the_weights_once(generator):
         quietly(lambda svm=svm: svm.fit(X, y))
         assert len(pickle.dumps(svm.coef_)) < len(pickle.dumps(svm)) < 1.5 * svm.coef_.nbytes
         again = pickle.loads(pickle.dumps(svm))
-        np.testing.assert_array_equal(again.weights(), svm.weights())
+        np.testing.assert_array_equal(again._weights(), svm._weights())
         assert mm.objective(again, again.w_, X, y) == pytest.approx(svm.certificate_.primal)
 
 

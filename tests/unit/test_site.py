@@ -28,7 +28,9 @@ def names_of_the_api():
     return {(module, name) for module, names in blocks for name in names.split()}
 
 
-@pytest.mark.parametrize("module", ["", ".models", ".solvers", ".metrics", ".data", ".callbacks"])
+@pytest.mark.parametrize(
+    "module", ["", ".models", ".losses", ".solvers", ".metrics", ".data", ".callbacks"]
+)
 def test_api_lists_every_public_name(module):
     module = importlib.import_module(f"maxmargin{module}")
     public = {name for name in module.__all__ if callable(getattr(module, name))}

@@ -72,7 +72,7 @@ def evaluate(given: Namespace) -> None:
 
 def certify(given: Namespace) -> None:
     svm, source = opened_model(given)
-    found = objective_of(svm, svm.weights(), ((read.X, read.Y) for read in source))
+    found = objective_of(svm, svm._weights(), ((read.X, read.Y) for read in source))
     facts = {
         "objective here": float(found),
         "primal in the file": float(svm.certificate_.primal),

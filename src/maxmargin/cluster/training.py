@@ -170,14 +170,14 @@ def check_client(client: Any) -> None:
 
 def check_estimator(svm: Any) -> Proximal:
     """Raise an error if a cluster cannot train the estimator; return the solver of the parts."""
-    if not getattr(svm, "divides", False):
+    if not getattr(svm, "_divides", False):
         kind = type(svm).__name__
         raise TypeError(
             f"svm must be a StructuralSVM, a MulticlassSVC or a BinarySVC, got {kind}: hidden parts, "
             "regression, groups, the log loss and a search for C are fitted on one machine"
         )
-    svm.check_parameters()
-    svm.check_model()
+    svm._check_parameters()
+    svm._check_model()
     if svm.hinge != "max":
         raise ValueError("a cluster solves hinge='max' only, got hinge='sum'; use fit")
     if NONNEGATIVE in svm._asks_for():
@@ -285,8 +285,8 @@ def adopt_result(svm: Any, rounds: ClusterRounds, supports: list[Support | None]
         rounds.best, support, rounds.certificate(), rounds.history, rounds.status, CLUSTER
     )
     svm._keep(result)
-    svm.fingerprint_, svm.weighted_nodes_ = "", False
-    svm.adopt(rounds.job.svm.model_, result.w)
+    svm._fingerprint, svm._weighted_nodes = "", False
+    svm._adopt(rounds.job.svm.model_, result.w)
     if not result.certificate.converged:
         warn_not_converged(result)
     return svm

@@ -175,8 +175,8 @@ def opened_part(job: Job, part: int, data: Any) -> WorkerPart:
     X, Y, weights = read_part(job.svm, data)
     given = job.svm._read(Given(X, Y, weights), reset=False)
     examples = job.svm._bind(replace(given, model=job.svm.model_))
-    weights = job.svm.example_weights(given.Y, weights)
-    state = WorkerPart(job.svm.problem_of(examples, weights, job.svm._jobs()))
+    weights = job.svm._example_weights(given.Y, weights)
+    state = WorkerPart(job.svm._problem_of(examples, weights, job.svm._jobs()))
     STATES[job.run, part] = state
     return state
 

@@ -11,8 +11,9 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, wraps
+from inspect import signature
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,6 +21,7 @@ from sklearn.utils import check_random_state
 
 from maxmargin.io.quoting import short
 
+Function = TypeVar("Function", bound=Callable[..., Any])
 PACKAGES = ("pandas", "polars", "pyarrow")  # packages whose tables are known
 
 
@@ -309,6 +311,29 @@ def check_lengths(X: Any, Y: Any) -> None:
         raise ValueError("X is empty: at least one example is needed")
     if Y is not None and n != count_of(Y, "Y"):
         raise ValueError(f"X has {n} examples, but Y has {count_of(Y, 'Y')}")
+
+
+def takes_outputs(function: Function) -> Function:
+    """Let callers pass the outputs by the name ``y`` or ``Y``, whatever the function calls them.
+
+    The signature shows the function's own name, ``y`` or ``margins``. Two names in one call are refused.
+    """
+    parameters = list(signature(function).parameters)
+    own = next(name for name in ("y", "margins") if name in parameters)
+    position, others = parameters.index(own), {"y", "Y"} - {own}
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        for other in others & options.keys():
+            if own in options or len(args) > position:
+                raise TypeError(
+                    f"{function.__name__}: {own} and {other} are two names of the same parameter, "
+                    "the outputs; give only one of them"
+                )
+            options[own] = options.pop(other)
+        return function(*args, **options)
+
+    return cast(Function, call)
 
 
 def check_weights(sample_weight: Any, n: int) -> np.ndarray:

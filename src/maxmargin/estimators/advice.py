@@ -54,7 +54,7 @@ def lack_of(svm: Any, given: Any, problem: Problem, result: Result) -> str:
     """Describe what a solution has not learnt; empty if it has learnt enough."""
     if not problem.learns(result.support, result.certificate.primal):
         return "nothing was learnt, the objective is that of w = 0"
-    said = svm.lone.get(getattr(given.model, "task", ""), "")
+    said = svm._lone.get(getattr(given.model, "task", ""), "")
     # If the primal is below the cost of any single label, several labels are predicted: no need to look.
     lone = said and result.certificate.primal >= ROUNDED * problem.floor_of_constant()
     found = lone_label(given, problem, result.w) if lone else []

@@ -1,6 +1,6 @@
 """The base class of all estimators: declared parameters, one path through ``fit``, and fitted attributes.
 
-    fit -> check_parameters -> _read -> _solve: _pose (bind, problem), _train -> _keep -> adopt
+    fit -> _check_parameters -> _read -> _solve: _pose (bind, problem), _train -> _keep -> _adopt
 
 Data in parts, which are chunks of an iterable or mapped files, take ``_pose_parts`` instead of ``_pose``. A
 chunk of ``partial_fit`` is optimised together with the examples kept from earlier chunks.
@@ -95,7 +95,7 @@ class Given:
 def can_stream(svm: BaseSVM) -> bool:
     """Return True if the options allow ``partial_fit``; otherwise raise an AttributeError with the reason."""
     try:
-        svm.check_chunks()
+        svm._check_chunks()
     except (TypeError, ValueError) as error:
         raise AttributeError(str(error)) from None
     return True
@@ -104,14 +104,14 @@ def can_stream(svm: BaseSVM) -> bool:
 class BaseSVM(CallbackSupportMixin, Reporting):
     """Base class of all estimators."""
 
-    weighted_nodes_: bool
+    _weighted_nodes: bool
     support_: Any
 
-    checks: ClassVar[Checks] = CHECKS
-    keeper: ClassVar[type[CheckpointFile]] = Checkpoint
-    divides: ClassVar[bool] = False  # whether a cluster can train it, with the examples in parts
+    _checks: ClassVar[Checks] = CHECKS
+    _keeper: ClassVar[type[CheckpointFile]] = Checkpoint
+    _divides: ClassVar[bool] = False  # whether a cluster can train it, with the examples in parts
     # Warning text, by task, for a model that predicts one label everywhere; other tasks get no warning.
-    lone: ClassVar[dict[str, str]] = {}
+    _lone: ClassVar[dict[str, str]] = {}
 
     C: float
     solver: Any
@@ -130,8 +130,8 @@ class BaseSVM(CallbackSupportMixin, Reporting):
 
     model_: Any
     coef_: np.ndarray
-    fingerprint_: str  # of the examples, if the planes of ``support_`` depend on them
-    memory_: Any  # state of ``partial_fit`` from earlier chunks; None after ``fit``
+    _fingerprint: str  # of the examples, if the planes of ``support_`` depend on them
+    _memory: Any  # state of ``partial_fit`` from earlier chunks; None after ``fit``
 
     # Steps that an estimator implements
 
@@ -139,23 +139,23 @@ class BaseSVM(CallbackSupportMixin, Reporting):
         """Convert the data for the model, and make a new model; ``reset``: these are the first data."""
         raise NotImplementedError
 
-    def check_model(self) -> None:
+    def _check_model(self) -> None:
         """Raise an error if the given model cannot be fitted."""
 
-    def adopt(self, model: Any, w: np.ndarray) -> None:
+    def _adopt(self, model: Any, w: np.ndarray) -> None:
         """Set the fitted attributes that depend on the model and its weights."""
         raise NotImplementedError
 
-    def weights(self) -> np.ndarray:
+    def _weights(self) -> np.ndarray:
         """Return w in the layout of the model."""
         return self.coef_
 
     @staticmethod
-    def params_of(model: Any) -> dict[str, Any]:
+    def _params_of(model: Any) -> dict[str, Any]:
         """The constructor parameters that reproduce a fitted model."""
         return {}
 
-    def example_weights(self, y: Any, sample_weight: Any) -> Any:
+    def _example_weights(self, y: Any, sample_weight: Any) -> Any:
         """v_i of the objective, computed from the user's weights of examples."""
         return sample_weight
 
@@ -163,7 +163,7 @@ class BaseSVM(CallbackSupportMixin, Reporting):
         """The gap below tol at which training may go on, in units of the loss; None: stop at tol."""
         return None
 
-    def check_convex(self, given: Given) -> None:
+    def _check_convex(self, given: Given) -> None:
         """Raise an error if the problem is not convex, as a path over C requires."""
 
     # The steps of fit
@@ -171,9 +171,9 @@ class BaseSVM(CallbackSupportMixin, Reporting):
     @with_callbacks
     def _fit(self, given: Given) -> None:
         """Run all steps from data to fitted attributes."""
-        self.check_parameters()
+        self._check_parameters()
         if given.kept[0] is not None or given.kept[2]:  # a checkpoint file, or a request to resume
-            given = replace(given, checkpoint=checkpoint_of(given, self.keeper))
+            given = replace(given, checkpoint=checkpoint_of(given, self._keeper))
         with watched(self, given) as given:
             given = self._read(given)
             self._attach(given)
@@ -189,23 +189,23 @@ class BaseSVM(CallbackSupportMixin, Reporting):
     def _at(self, given: Given, w: np.ndarray) -> Any:
         """A copy of this estimator with the weights of a solution; this estimator keeps its own."""
         svm = copy.copy(self)
-        svm.adopt(given.model, w)
+        svm._adopt(given.model, w)
         return svm
 
     def _finish(self, given: Given, result: Result) -> None:
         """Set all fitted attributes."""
         self._keep(result)
-        self.adopt(given.model, result.w)
-        self.weighted_nodes_ = given.node_weight is not None
+        self._adopt(given.model, result.w)
+        self._weighted_nodes = given.node_weight is not None
 
-    def check_parameters(self, solver: bool = True) -> None:
+    def _check_parameters(self, solver: bool = True) -> None:
         """Validate parameters before touching the data.
 
         With solver=True, also check that the solver supports the formulation. Attributes that a class sets
         for itself, such as the hinge of CRF, are not parameters.
         """
         values = {own.name: getattr(self, own.name) for own in fields(self)}  # type: ignore[arg-type]
-        check_parameters(values, self.checks)
+        check_parameters(values, self._checks)
         self._jobs()
         self._seed()
         if solver:
@@ -232,7 +232,7 @@ class BaseSVM(CallbackSupportMixin, Reporting):
         pose = self._pose_parts if given.in_parts else self._pose
         problem, fingerprint = pose(given, executor)
         warm = self._warm()
-        if warm is not None and fingerprint != self.fingerprint_:
+        if warm is not None and fingerprint != self._fingerprint:
             raise ValueError(
                 "warm_start: planes kept as vectors (models in Python, losses of the whole sample) need "
                 "the same examples, loss and rescaling as the last fit"
@@ -244,22 +244,22 @@ class BaseSVM(CallbackSupportMixin, Reporting):
         )
         if not given.in_parts:
             advise(self, given, problem, result)
-        self.fingerprint_ = fingerprint
+        self._fingerprint = fingerprint
         return result
 
     def _pose(self, given: Given, executor: Workers | None) -> tuple[Problem, str]:
         """Bind the model to the data; return the problem and the fingerprint of its examples."""
         given.model.initialize(given.X, given.Y)
-        weights = self.example_weights(given.Y, given.sample_weight)
+        weights = self._example_weights(given.Y, given.sample_weight)
         examples = self._bind(given, executor)
-        problem = self.problem_of(examples, weights, self._jobs())
+        problem = self._problem_of(examples, weights, self._jobs())
         return problem, problem.examples.fingerprint
 
     def _pose_parts(self, given: Given, executor: Workers | None) -> tuple[Problem, str]:
         """Pose the problem for data that are read a part at a time; return it with an empty fingerprint."""
         X, Y, weights = given.X, given.Y, given.sample_weight
         settings = self._settings(given, self._chosen())
-        weights = weights if Y is None else self.example_weights(Y, weights)
+        weights = weights if Y is None else self._example_weights(Y, weights)
         problem = streamed_problem(given.model, X, Y, weights, settings, self.C, executor)
         warm = self._warm()
         if warm is not None and (isinstance(warm.outputs, list) or not problem.source.repeatable):
@@ -331,10 +331,10 @@ class BaseSVM(CallbackSupportMixin, Reporting):
         self.history_: dict[str, np.ndarray] = result.history.arrays()
         self.solver_: str = result.solver
         self.support_ = result.support
-        self.memory_ = None
-        self.forget_confidence()
+        self._memory = None
+        self._forget_confidence()
 
-    def forget_confidence(self) -> None:
+    def _forget_confidence(self) -> None:
         """Delete the temperature and the conformal threshold, which belong to one fit."""
         for name in ("temperature_", "conformal_"):
             self.__dict__.pop(name, None)
@@ -343,10 +343,10 @@ class BaseSVM(CallbackSupportMixin, Reporting):
 
     def _partial_fit(self, given: Given) -> None:
         """Train on one more chunk."""
-        self.check_parameters(solver=self.hinge == "max")  # sums have their own solver
+        self._check_parameters(solver=self.hinge == "max")  # sums have their own solver
         if given.Y is None:
             raise ValueError("partial_fit: Y must be given, the true output of every example")
-        past = getattr(self, "memory_", None)
+        past = getattr(self, "_memory", None)
         given = self._cut(self._read(given, reset=past is None))
         check_streams(given.model)
         X, Y = given.X, given.Y
@@ -358,10 +358,10 @@ class BaseSVM(CallbackSupportMixin, Reporting):
         settings = self._settings(given, self._streaming())
         past, result, examples = self._optimise(past, model, chunk, settings)
         self._keep(result)
-        self.fingerprint_ = examples.fingerprint
-        self.memory_, self.support_ = past, past.whole_support()
-        self.adopt(model, result.w)
-        self.weighted_nodes_ = False
+        self._fingerprint = examples.fingerprint
+        self._memory, self.support_ = past, past.whole_support()
+        self._adopt(model, result.w)
+        self._weighted_nodes = False
         if result.certificate.gap > result.certificate.tol:
             warn_not_converged(result)
 
@@ -371,7 +371,7 @@ class BaseSVM(CallbackSupportMixin, Reporting):
         """Train on a chunk together with the examples kept from earlier chunks."""
         return optimise_chunk(past, float(self.C), model, chunk, settings)
 
-    def check_chunks(self) -> None:
+    def _check_chunks(self) -> None:
         """Raise an error that names the option if an option rules out ``partial_fit``."""
         self._streaming()
         if self._free:
@@ -395,18 +395,18 @@ class BaseSVM(CallbackSupportMixin, Reporting):
 
     # The problem; ``certify`` and ``objective`` pose it again
 
-    def read_again(self, X: Any, Y: Any) -> tuple[Any, Any]:
+    def _read_again(self, X: Any, Y: Any) -> tuple[Any, Any]:
         """Return X and Y in the form that ``fit`` gives them, for the fitted model."""
         if Y is None:
             raise ValueError("Y must be given, with all examples at once: chunks are for fit")
         given = self._read(Given(X, Y), reset=False)
         return given.X, given.Y
 
-    def examples_at(self, X: Any, Y: Any, node_weight: Any, w: np.ndarray | None) -> Examples:
+    def _examples_at(self, X: Any, Y: Any, node_weight: Any, w: np.ndarray | None) -> Examples:
         """Bind the fitted model to data; w matters if outputs have hidden parts."""
         return self._bind(Given(X, Y, node_weight=node_weight, model=self.model_))
 
-    def problem_of(
+    def _problem_of(
         self, examples: Examples, sample_weight: Any, n_jobs: int = 1, C: Any = None
     ) -> Problem:
         """The problem of this estimator on these examples; with its own C unless another is given."""

@@ -14,7 +14,7 @@ from maxmargin.confidence import (
     fit_temperature,
     reliability_table,
 )
-from maxmargin.data.arrays import FINITE, examples_of, is_number, whole
+from maxmargin.data.arrays import FINITE, examples_of, is_number, takes_outputs, whole
 from maxmargin.data.table import Table
 from maxmargin.estimators.base import BaseSVM
 from maxmargin.models.beliefs import Beliefs
@@ -76,41 +76,44 @@ class ConfidentSVM(BaseSVM):
     def _probabilities(self, marginals: Any) -> Any:
         return marginals
 
-    def calibrate(self, X: Any, Y: Any) -> Any:
+    @takes_outputs
+    def calibrate(self, X: Any, y: Any) -> Any:
         """Set ``temperature_`` so that probabilities fit the labels of held-out examples best.
 
         The fit minimises the squared error. Training examples would make the estimator overconfident, and so
         would examples that resemble them more than new data will: hold out whole documents, not sentences of
         them. Returns the estimator itself.
         """
-        at, codes = self._node_beliefs(X, Y)
+        at, codes = self._node_beliefs(X, y)
         if len(codes) == 0:
             raise ValueError("calibrate: the examples have no nodes")
         values = at(1.0)
         tops = np.maximum.reduceat(values.values, values.first)
         below = np.repeat(tops, values.labels) - values.values
-        self.forget_confidence()
+        self._forget_confidence()
         scale = float(below[np.isfinite(below)].mean())
         self.temperature_ = fit_temperature(lambda c: at(c).squared_error(codes), scale)
         return self
 
-    def reliability(self, X: Any, Y: Any, bins: int = 10) -> Table:
+    @takes_outputs
+    def reliability(self, X: Any, y: Any, bins: int = 10) -> Table:
         """Compare the probability of a node's best label with the share of correct labels.
 
         Uses the current temperature. Rows are bins of the probability. For a calibrated estimator the two
         agree on unseen examples. Their distance, averaged over nodes, is the expected calibration error.
         """
         whole().check("bins", bins)
-        at, codes = self._node_beliefs(X, Y)
+        at, codes = self._node_beliefs(X, y)
         beliefs = at(self._temperature(None))
         return reliability_table(*beliefs.best_of_each(codes), bins)
 
-    def conformal(self, X: Any, Y: Any, alpha: float = 0.1, k: int | None = None) -> Any:
+    @takes_outputs
+    def conformal(self, X: Any, y: Any, alpha: float = 0.1, k: int | None = None) -> Any:
         """Make ``predict_set`` contain the truth with probability 1 - alpha or more; return the estimator.
 
         Parameters
         ----------
-        X, Y : examples that were used neither for training nor for ``calibrate``
+        X, y : examples that were used neither for training nor for ``calibrate``
         alpha : float in (0, 1)
         k : int or None
             None: sets of labels for a node drawn from a new example. Otherwise sets of whole outputs, among
@@ -122,12 +125,12 @@ class ConfidentSVM(BaseSVM):
         if k is not None and k > MOST_OUTPUTS:
             raise ValueError(f"k must be at most {MOST_OUTPUTS}, got {k}")
         if k is None:
-            at, codes = self._node_beliefs(X, Y)
+            at, codes = self._node_beliefs(X, y)
             beliefs = at(self._temperature(None))
             scores = 1 - np.exp(beliefs.log_marginals()[beliefs.first + codes])
             threshold = conformal_quantile(scores, np.diff(beliefs.nodes), alpha)
         else:
-            scores = 1 - self._true_outputs(X, Y, k)
+            scores = 1 - self._true_outputs(X, y, k)
             threshold = conformal_quantile(scores, np.ones(len(scores), dtype=int), alpha)
             if threshold > 1:
                 raise ValueError(

@@ -19,7 +19,7 @@ import numpy as np
 from maxmargin.callbacks import Callback
 from maxmargin.cccp import Rounds, alternate
 from maxmargin.checkpoint import RoundsCheckpoint
-from maxmargin.data.arrays import among, positive, seed_of, whole
+from maxmargin.data.arrays import among, positive, seed_of, takes_outputs, whole
 from maxmargin.data.labels import Outputs
 from maxmargin.estimators.base import CHECKS, Checks, Given
 from maxmargin.estimators.flat import FlatClassifier
@@ -93,12 +93,12 @@ class CRF(Structured):
         all rounds.
     """
 
-    checks: ClassVar[Checks] = CHECKS | {
+    _checks: ClassVar[Checks] = CHECKS | {
         "formulation": among(*SOFT),
         "max_rounds": whole(),
         "round_tol": positive(none=True),
     }
-    scored: ClassVar[bool] = True
+    _scored: ClassVar[bool] = True
 
     model: Any
     C: float = 1.0
@@ -115,10 +115,11 @@ class CRF(Structured):
     random_state: Any = None
     verbose: int = 0
 
+    @takes_outputs
     def fit(
         self,
         X: Any,
-        Y: Any,
+        y: Any,
         sample_weight: Any = None,
         node_weight: Any = None,
         callbacks: Sequence[Callback] = (),
@@ -136,12 +137,12 @@ class CRF(Structured):
                 "'softmax-margin', or sample_weight for whole examples"
             )
         kept = (checkpoint, checkpoint_every, resume)
-        self._fit(Given(X, Y, sample_weight, node_weight, callbacks=callbacks, kept=kept))
+        self._fit(Given(X, y, sample_weight, node_weight, callbacks=callbacks, kept=kept))
         return self
 
-    def check_model(self) -> None:
+    def _check_model(self) -> None:
         """Also raise an error for a model written in Python: it cannot sum over its outputs."""
-        super().check_model()
+        super()._check_model()
         if not isinstance(self.model, Model):
             kind = type(self.model).__name__
             raise TypeError(f"CRF: model {kind} is one of your own; {NO_SUMS}")
@@ -160,17 +161,17 @@ class CRF(Structured):
             replace(given, model=Partial(given.model)) if able and lacks_labels(given.Y) else given
         )
 
-    def check_convex(self, given: Given) -> None:
+    def _check_convex(self, given: Given) -> None:
         if given.model.hidden and not given.model.model.flat:
             raise ValueError(
                 "a path needs a convex problem: with unknown labels there is none; fit CRF for each C, with "
                 "warm_start=True from the weights of the last"
             )
 
-    def adopt(self, model: Any, w: np.ndarray) -> None:
-        super().adopt(model.inner_ if model.hidden else model, w)
+    def _adopt(self, model: Any, w: np.ndarray) -> None:
+        super()._adopt(model.inner_ if model.hidden else model, w)
 
-    def example_weights(self, y: Any, sample_weight: Any) -> Any:
+    def _example_weights(self, y: Any, sample_weight: Any) -> Any:
         """v_i of the objective; an example without known labels has weight 0."""
         return known_weights(y, sample_weight) if lacks_labels(y) else sample_weight
 
@@ -182,9 +183,9 @@ class CRF(Structured):
         partial = model if model.hidden else Partial.over_fitted(model)
         return partial.summed(given.X, given.Y, given.node_weight)
 
-    def examples_at(self, X: Any, Y: Any, node_weight: Any, w: np.ndarray | None) -> Examples:
+    def _examples_at(self, X: Any, Y: Any, node_weight: Any, w: np.ndarray | None) -> Examples:
         """Bind the model to data, with the tangents at w or, without w, at ``completed_at_``."""
-        examples = super().examples_at(X, Y, node_weight, w)
+        examples = super()._examples_at(X, Y, node_weight, w)
         at = self.completed_at_ if w is None else w
         if examples.soft_truth is not None and at is not None:
             examples.soft_truth = replace(examples.soft_truth, at=at)
@@ -215,12 +216,12 @@ class CRF(Structured):
         """Alternate between the distributions of completions at w and the convex problem that they define."""
         given.model.initialize(given.X, given.Y)
         examples = self._bind(given).under(self._formulation())
-        weights = self.example_weights(given.Y, given.sample_weight)
+        weights = self._example_weights(given.Y, given.sample_weight)
 
         def pose(u: np.ndarray) -> Problem:
             own = copy.copy(examples)
             own.soft_truth = replace(examples.soft_truth, at=np.ascontiguousarray(u))
-            return self.problem_of(own, weights, self._jobs())
+            return self._problem_of(own, weights, self._jobs())
 
         def solve(problem: Problem, warm: Support | None) -> Result:
             warm = self._first(problem) if warm is None else warm
@@ -252,9 +253,10 @@ class CRF(Structured):
         """Return label probabilities, ``predict_marginals``; for ``MultiLabel`` p(on), (n, L)."""
         return self._probabilities(self.predict_marginals(X))
 
-    def log_likelihood(self, X: Any, Y: Any) -> np.ndarray:
+    @takes_outputs
+    def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
         """Return log p(y | x) of every example, or of its known labels if some are unknown."""
-        examples: Any = self._bound(X, Y).under(Formulation("log"))
+        examples: Any = self._bound(X, y).under(Formulation("log"))
         w = np.ascontiguousarray(self.coef_)
         logs = -examples.log_sums(w, self._jobs())
         if examples.soft_truth is None:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._sklearn import ClassifierMixin
 from maxmargin.callbacks import Callback
-from maxmargin.data.arrays import check_weights
+from maxmargin.data.arrays import check_weights, takes_outputs
 from maxmargin.data.attributes import are_attributes
 from maxmargin.data.labels import check_fit_for_labels, distinct_labels, placed
 from maxmargin.data.mapped import MappedRows
@@ -94,7 +94,7 @@ class RowSVM(BaseSVM):
                 unit = max(1.0, float(np.abs(given.Y).mean()))
         return POLISHED * unit if size <= SMALL else None
 
-    def weights(self) -> np.ndarray:
+    def _weights(self) -> np.ndarray:
         """Return w in the layout of the model: the weights of each row, followed by its intercept."""
         bias = getattr(self.model_, "bias", None)
         if bias is None:
@@ -105,8 +105,9 @@ class RowSVM(BaseSVM):
     @property
     def w_(self) -> np.ndarray:
         """The weights as functions of a fitted estimator take them: ``mm.objective(svm, svm.w_, X, y)``."""
-        return self.weights()
+        return self._weights()
 
+    @takes_outputs
     def fit(
         self: Trained,
         X: Any,
@@ -117,7 +118,7 @@ class RowSVM(BaseSVM):
         resume: bool = False,
         callbacks: Sequence[Callback] = (),
     ) -> Trained:
-        """Train on X (n, d), dense or CSR, and y (n,), labels or numbers.
+        """Train on X (n, d), dense or CSR, and y (n,), labels or numbers. ``Y`` is another name of ``y``.
 
         Checkpoints are as in ``StructuralSVM.fit``. For solver="streaming" X may be an iterable
         of chunks (X, y) or (X, y, sample_weight). The first chunk must then contain all labels.
@@ -126,7 +127,7 @@ class RowSVM(BaseSVM):
         self._fit(Given(X, y, sample_weight, callbacks=callbacks, kept=kept))
         return self
 
-    def adopt(self, model: Any, w: np.ndarray) -> None:
+    def _adopt(self, model: Any, w: np.ndarray) -> None:
         self.model_, self.n_features_in_ = model, model.n_features_
         self.coef_ = w
 
@@ -149,7 +150,7 @@ class RowSVM(BaseSVM):
 class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
     """Base class of the classifiers: training, weights of examples, scores."""
 
-    lone: ClassVar[dict[str, str]] = {
+    _lone: ClassVar[dict[str, str]] = {
         "multiclass": "all of X is predicted to be {} (other classes may need more weight)"
     }
 
@@ -186,7 +187,7 @@ class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
         """Make a model with the parameters of this classifier; raise an error for labels it cannot take."""
         raise NotImplementedError
 
-    def example_weights(self, y: Any, sample_weight: Any) -> np.ndarray | None:
+    def _example_weights(self, y: Any, sample_weight: Any) -> np.ndarray | None:
         """v_i, the product of sample_weight and class_weight."""
         weights = None if sample_weight is None else check_weights(sample_weight, len(y))
         if self.class_weight is None:
@@ -201,8 +202,8 @@ class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
             )
         return balance if weights is None else weights * balance
 
-    def adopt(self, model: Any, w: np.ndarray) -> None:
-        super().adopt(model, w)
+    def _adopt(self, model: Any, w: np.ndarray) -> None:
+        super()._adopt(model, w)
         self.classes_: np.ndarray = model.classes_
         parts = model.unpack(w)
         self.coef_: np.ndarray = np.ascontiguousarray(np.atleast_2d(parts["weights"]))
@@ -231,6 +232,7 @@ class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
         nodes = np.arange(len(scores) + 1)
         return (lambda c: even_beliefs(scores, self.classes_, nodes, c)), codes
 
+    @takes_outputs
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of correct labels."""
         return score_of(super().score, X, y, sample_weight)
@@ -253,7 +255,7 @@ class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
 class FlatSVC(FlatClassifier):
     """Base class of the support vector classifiers."""
 
-    divides: ClassVar[bool] = True
+    _divides: ClassVar[bool] = True
 
     C: float = 1.0
     loss: Any = "zero-one"
@@ -269,12 +271,13 @@ class FlatSVC(FlatClassifier):
     verbose: int = 0
     penalized_intercept: bool = True
 
-    def check_chunks(self) -> None:
-        super().check_chunks()
+    def _check_chunks(self) -> None:
+        super()._check_chunks()
         self._check_class_weight("partial_fit")
         check_streams(self._make_model(None))
 
     @available_if(can_stream)
+    @takes_outputs
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> FlatSVC:
@@ -283,7 +286,7 @@ class FlatSVC(FlatClassifier):
         return self
 
     @staticmethod
-    def params_of(model: Any) -> dict[str, Any]:
+    def _params_of(model: Any) -> dict[str, Any]:
         return {"loss": model.task_loss}
 
 

@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 
 from maxmargin._sklearn import RegressorMixin
 from maxmargin.callbacks import Callback
-from maxmargin.data.arrays import check_weights, floats
+from maxmargin.data.arrays import check_weights, floats, takes_outputs
 from maxmargin.estimators.base import Given, can_stream
 from maxmargin.estimators.flat import RowSVM
 from maxmargin.estimators.inputs import check_rows, score_of
@@ -63,6 +63,7 @@ class GeneralizedSVM(RowSVM):
     __metadata_request__fit: ClassVar[dict[str, str]] = {"margins": UNUSED}
     __metadata_request__partial_fit: ClassVar[dict[str, str]] = {"margins": UNUSED}
 
+    @takes_outputs
     def fit(  # type: ignore[override]
         self,
         X: Any,
@@ -80,6 +81,7 @@ class GeneralizedSVM(RowSVM):
         ----------
         X : array or CSR matrix of shape (rows, d), the constraints.
         margins : array of shape (rows,), l of each row; or one number for all rows.
+            ``y`` and ``Y`` are other names of ``margins``.
         groups : array of shape (n + 1,), offsets: the rows groups[i] : groups[i + 1] share a slack.
             With None each row has its own slack.
         sample_weight : array of shape (n,), one weight for each group
@@ -93,6 +95,7 @@ class GeneralizedSVM(RowSVM):
         return self
 
     @available_if(can_stream)
+    @takes_outputs
     def partial_fit(
         self, X: Any, margins: Any, groups: Any = None, sample_weight: Any = None
     ) -> GeneralizedSVM:
@@ -175,6 +178,7 @@ class RegressionSVR(RegressorMixin, RowSVM):
     penalized_intercept: bool = True
 
     @available_if(can_stream)
+    @takes_outputs
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> RegressionSVR:
         """Train on one more chunk, as ``StructuralSVM.partial_fit`` does."""
         self._partial_fit(Given(X, y, sample_weight))
@@ -188,15 +192,16 @@ class RegressionSVR(RegressorMixin, RowSVM):
         return replace(given, X=X, Y=floats(y, "y"), model=model)
 
     @staticmethod
-    def params_of(model: Any) -> dict[str, Any]:
+    def _params_of(model: Any) -> dict[str, Any]:
         return {"epsilon": model.epsilon}
 
-    def adopt(self, model: Any, w: np.ndarray) -> None:
-        super().adopt(model, w)
+    def _adopt(self, model: Any, w: np.ndarray) -> None:
+        super()._adopt(model, w)
         parts = model.unpack(w)
         self.coef_: np.ndarray = parts["weights"]
         self.intercept_: float = float(parts.get("bias", 0.0))
 
+    @takes_outputs
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R^2 of the predictions."""
         return score_of(super().score, X, y, sample_weight)

@@ -15,6 +15,7 @@ import numpy as np
 
 from maxmargin.callbacks import Callback, Progress
 from maxmargin.estimators.inputs import scorer_of
+from maxmargin.estimators.reporting import STATE
 
 try:
     from sklearn.callback import with_callbacks
@@ -99,5 +100,6 @@ class SklearnTasks(Callback):
 
 
 def learnt(svm: Any) -> dict[str, Any]:
-    """The fitted attributes of an estimator."""
-    return {k: v for k, v in vars(svm).items() if k.endswith("_") and not k.startswith("_")}
+    """The fitted attributes of an estimator, and its fitted state without a public name."""
+    public = {k: v for k, v in vars(svm).items() if k.endswith("_") and not k.startswith("_")}
+    return public | {k: v for k, v in vars(svm).items() if k in STATE.values()}

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.data.arrays import FLAG, examples_of, whole
+from maxmargin.data.arrays import FLAG, examples_of, takes_outputs, whole
 from maxmargin.data.table import Table, Tables
 from maxmargin.models.protocol import Model
 
@@ -26,7 +26,7 @@ class Inspection:
             raise ValueError(
                 f"model {type(self.model_).__name__} is written in Python: nothing is known of its weights"
             )
-        return self.model_.inside(self.weights())
+        return self.model_.inside(self._weights())
 
     @property
     def feature_names_(self: Any) -> np.ndarray:
@@ -58,14 +58,6 @@ class Inspection:
         side = "against" if against else "for"
         return Table({"weight": found}, self.feature_names_[best], "feature", f"{side} {label}")
 
-    def transitions(self: Any) -> Table:
-        """Return the weights between labels: [previous, next] of a chain, pairs of labels of ``MultiLabel``.
-
-        Weights of the first and of the last label have a row "(start)" and a column "(end)". Illegal
-        transitions have -inf.
-        """
-        return self._inside().ties()
-
     def explain(self: Any, x: Any, y: Any = None) -> Tables:
         """Split the score of an output of x into its terms, with a table for each node.
 
@@ -82,7 +74,8 @@ class Inspection:
         names = self.feature_names_
         return Tables([node.table(names) for node in inside.nodes(x, y)])
 
-    def errors(self: Any, X: Any, Y: Any, k: int | None = 10) -> Table:
+    @takes_outputs
+    def errors(self: Any, X: Any, y: Any, k: int | None = 10) -> Table:
         """Return the k worst mistakes among the examples, or all of them for k=None.
 
         The margin is the score of the prediction minus the score of the truth; the worst mistakes have the
@@ -91,14 +84,14 @@ class Inspection:
         """
         whole(none=True).check("k", k)
         inside, outputs = self._inside(), self.predict(X)
-        X, Y = examples_of(X, Y)
+        X, Y = examples_of(X, y)
         X = X.tocsr() if sp.issparse(X) else X
         found = []
-        for i, (y, y_hat) in enumerate(zip(Y, outputs, strict=True)):
-            wrong = list(inside.mistakes(y, y_hat))
+        for i, (true, y_hat) in enumerate(zip(Y, outputs, strict=True)):
+            wrong = list(inside.mistakes(true, y_hat))
             if wrong:
                 x = X[[i]] if sp.issparse(X) else X[i]
-                found.append((inside.margin(x, y, y_hat), i, len(wrong), wrong))
+                found.append((inside.margin(x, true, y_hat), i, len(wrong), wrong))
         found.sort(key=lambda error: (-error[0], error[1]))
         margins, rows, counts, wrong = ([error[j] for error in found[:k]] for j in range(4))
         texts = [", ".join(w[:SHOWN]) + ", ..." * (len(w) > SHOWN) for w in wrong]

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.callbacks import Callback
 from maxmargin.cccp import Rounds, alternate, changed
 from maxmargin.checkpoint import CheckpointFile, RoundsCheckpoint
-from maxmargin.data.arrays import examples_of, positive, whole
+from maxmargin.data.arrays import examples_of, positive, takes_outputs, whole
 from maxmargin.estimators.advice import warn_user
 from maxmargin.estimators.base import Checks, Given
 from maxmargin.estimators.structural import StructuralSVM
@@ -53,7 +53,7 @@ def check_begin(w: np.ndarray, model: Any) -> None:
 def weights_of_known(svm: Any, given: Given, rounds: Rounds, solve: Solve) -> np.ndarray:
     """Learn weights from the known labels alone, if some labels are unknown."""
     examples, weights = given.model.over_known(given.X, given.Y, given.sample_weight)
-    first = solve(svm.problem_of(examples, weights, svm._jobs()), None)
+    first = solve(svm._problem_of(examples, weights, svm._jobs()), None)
     rounds.passes += first.certificate.passes
     rounds.oracle_calls += first.certificate.oracle_calls
     return first.w
@@ -108,38 +108,39 @@ class LatentSVM(StructuralSVM):
     coef_, model_, solver_, support_ : as in ``StructuralSVM``, from the last round
     """
 
-    checks: ClassVar[Checks] = StructuralSVM.checks | {
+    _checks: ClassVar[Checks] = StructuralSVM._checks | {
         "hinge": check_max,
         "max_rounds": whole(),
         "round_tol": positive(none=True),
     }
 
-    keeper: ClassVar[type[CheckpointFile]] = RoundsCheckpoint
-    scored: ClassVar[bool] = False
-    divides: ClassVar[bool] = False
+    _keeper: ClassVar[type[CheckpointFile]] = RoundsCheckpoint
+    _scored: ClassVar[bool] = False
+    _divides: ClassVar[bool] = False
 
     max_rounds: int = 50
     round_tol: float | None = None
 
+    @takes_outputs
     def fit(  # type: ignore[override]
         self,
         X: Any,
-        Y: Any = None,
+        y: Any = None,
         sample_weight: Any = None,
         callbacks: Sequence[Callback] = (),
         checkpoint: Any = None,
         checkpoint_every: float = 300.0,
         resume: bool = False,
     ) -> LatentSVM:
-        """Train on observed outputs Y; callbacks receive the steps of every round.
+        """Train on observed outputs y; callbacks receive the steps of every round.
 
         Checkpoints are as in ``StructuralSVM.fit``, but written between rounds.
         """
         kept = (checkpoint, checkpoint_every, resume)
-        self._fit(Given(X, Y, sample_weight, callbacks=callbacks, kept=kept))
+        self._fit(Given(X, y, sample_weight, callbacks=callbacks, kept=kept))
         return self
 
-    def check_model(self) -> None:
+    def _check_model(self) -> None:
         """Raise an error unless the model has hidden parts or allows unknown labels."""
         hidden = getattr(self.model, "hidden", False)
         if not hidden and not has_power(self.model, UNKNOWN_LABELS):
@@ -153,7 +154,7 @@ class LatentSVM(StructuralSVM):
         given = super()._read(given, reset)
         return given if given.model.hidden else replace(given, model=Partial(given.model))
 
-    def check_convex(self, given: Given) -> None:
+    def _check_convex(self, given: Given) -> None:
         raise TypeError("a path needs a convex problem: LatentSVM has none; fit it for each C")
 
     def _solve(self, given: Given, executor: Workers | None) -> Result:
@@ -189,7 +190,7 @@ class LatentSVM(StructuralSVM):
 
         def pose(outputs: list[Any]) -> Problem:
             examples = self._bind(replace(given, Y=outputs), executor)
-            return self.problem_of(examples, weights, self._jobs())
+            return self._problem_of(examples, weights, self._jobs())
 
         first = partial(self._first_outputs, given, rounds, solve)
         return first, given.model.completer(given.X, given.Y, self._jobs()), pose
@@ -211,7 +212,7 @@ class LatentSVM(StructuralSVM):
             X, Y, weights = source.first
             own = replace(given, X=X, Y=Y, sample_weight=weights)
             outputs = self._first_outputs(own, rounds, solve)
-            problem = self.problem_of(latent.over(X, outputs, executor), weights, self._jobs())
+            problem = self._problem_of(latent.over(X, outputs, executor), weights, self._jobs())
             begin = solve(problem, None).w
 
         def pose(w: np.ndarray) -> Problem:
@@ -260,7 +261,7 @@ class LatentSVM(StructuralSVM):
         check_begin(begin, model)
         return model.completions(given.X, given.Y, begin, self._jobs())
 
-    def example_weights(self, y: Any, sample_weight: Any) -> Any:
+    def _example_weights(self, y: Any, sample_weight: Any) -> Any:
         """v_i of the objective; an example without known labels has weight 0."""
         return self.model_.example_weights(y, sample_weight)
 
@@ -270,7 +271,7 @@ class LatentSVM(StructuralSVM):
             raise ValueError("node_weight: a model with hidden parts takes none")
         return given.model.over(self._converted(given), given.Y, executor)
 
-    def examples_at(self, X: Any, Y: Any, node_weight: Any, w: np.ndarray | None) -> Examples:
+    def _examples_at(self, X: Any, Y: Any, node_weight: Any, w: np.ndarray | None) -> Examples:
         """Bind the model to data with the best completions at w.
 
         Without w, the completions are those of the last convex problem.
@@ -284,7 +285,7 @@ class LatentSVM(StructuralSVM):
         if w is None and len(Y) != len(self.completions_):
             raise ValueError(f"the fit had {len(self.completions_)} examples, but Y has {len(Y)}")
         Y = self.completions_ if w is None else self.model_.completions(X, Y, w, self._jobs())
-        return super().examples_at(X, Y, node_weight, w)
+        return super()._examples_at(X, Y, node_weight, w)
 
     def _workers(self, model: Any) -> AbstractContextManager[Workers | None]:
         """Workers for a model written by the user."""
@@ -305,12 +306,13 @@ class LatentSVM(StructuralSVM):
         """Return the best output of every example with its hidden part; for Multiclass the part's number."""
         return super().predict(X)
 
-    def loss(self, X: Any, Y: Any) -> float:
+    @takes_outputs
+    def loss(self, X: Any, y: Any) -> float:
         """Mean task loss of ``predict(X)``."""
         check_is_fitted(self, "coef_")
         if not self.model_.own:
-            return super().loss(X, Y)
-        X, Y = examples_of(X, Y)
+            return super().loss(X, y)
+        X, Y = examples_of(X, y)
         true = self.model_.completions(X, Y, self.coef_, self._jobs())
         pairs = zip(true, self.predict_complete(X), strict=True)
         return float(np.mean([self.model_.loss(z, z_hat) for z, z_hat in pairs]))

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import clone
 
 from maxmargin.callbacks import Callback
-from maxmargin.data.arrays import FINITE, floats, whole
+from maxmargin.data.arrays import FINITE, floats, takes_outputs, whole
 from maxmargin.estimators.base import BaseSVM, Given
 from maxmargin.estimators.hooks import notified
 from maxmargin.estimators.inputs import scorer_of
@@ -56,10 +56,11 @@ class RegularizationPath:
         return self.estimators[best_of(self.scores)]
 
 
+@takes_outputs
 def regularization_path(
     estimator: BaseSVM,
     X: Any,
-    Y: Any,
+    y: Any,
     Cs: Any = 10,
     *,
     validation: Any = None,
@@ -73,11 +74,11 @@ def regularization_path(
     ----------
     estimator : any estimator but LatentSVM
         Its C is ignored; its budgets apply to each C.
-    X, Y : as its ``fit`` takes them, in memory
+    X, y : as its ``fit`` takes them, in memory
     Cs : int or array
         The values of C, or their number. A number of values covers four decades from the smallest useful C,
         which is found from the data (docs/choosing_c.md).
-    validation : (X, Y) or None
+    validation : (X, y) or None
         Data on which each solution is scored.
     scoring : None for ``estimator.score``, a name from scikit-learn or ``maxmargin.metrics``, or
         callable(estimator, X, Y)
@@ -93,7 +94,7 @@ def regularization_path(
         if name not in known - {"classes", "in_parts", "model", "kept"}:
             raise TypeError(f"regularization_path: unknown argument {name!r}")
     score = None if validation is None else scorer_of(estimator, scoring)
-    given = Given(X, Y, callbacks=callbacks, **fit_params)
+    given = Given(X, y, callbacks=callbacks, **fit_params)
     estimators = list(solutions(estimator, given, Cs))
     scores = None
     if score is not None:
@@ -105,14 +106,14 @@ def solutions(estimator: BaseSVM, given: Given, Cs: Any) -> Iterator[Any]:
     """Yield a fitted estimator for every C, in ascending order, as soon as it is solved."""
     check_values("Cs", Cs)
     svm = clone(estimator).set_params(warm_start=False)
-    svm.check_parameters()
+    svm._check_parameters()
     given = svm._read(given)
-    svm.check_convex(given)
+    svm._check_convex(given)
     svm._attach(given)
     if given.in_parts:
         raise ValueError("a path needs data in memory: a stream is read once for each fit")
     with svm._workers(given.model) as executor:
-        problem, svm.fingerprint_ = svm._pose(given, executor)
+        problem, svm._fingerprint = svm._pose(given, executor)
         warm: Support | None = None
         if np.ndim(Cs) == 0:
             Cs, warm = found_range(svm, problem, int(Cs))

@@ -9,8 +9,11 @@ from typing import Any
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.data.arrays import plain_outputs, whole
+from maxmargin.data.arrays import plain_outputs, takes_outputs, whole
 from maxmargin.notebook import Shown
+
+# Fitted state without a public name, by its name in pickles of version 0.2.
+STATE = {"fingerprint_": "_fingerprint", "memory_": "_memory", "weighted_nodes_": "_weighted_nodes"}
 
 
 class Reporting(Shown):
@@ -18,11 +21,12 @@ class Reporting(Shown):
 
     n_jobs: Any
 
+    @takes_outputs
     def report(
         self,
         path: Any,
         X: Any = None,
-        Y: Any = None,
+        y: Any = None,
         *,
         title: str = "maxmargin report",
         k: int = 10,
@@ -35,7 +39,7 @@ class Reporting(Shown):
         Parameters
         ----------
         path : the file to write.
-        X, Y : examples and true outputs to judge the estimator by, best if it has not seen them.
+        X, y : examples and true outputs to judge the estimator by, best if it has not seen them.
             Without them the page has no scores.
         k : int
             Number of features shown for each label, and of mistakes.
@@ -50,9 +54,9 @@ class Reporting(Shown):
 
         check_is_fitted(self, "coef_")
         whole().check("k", k)
-        if (X is None) != (Y is None):
+        if (X is None) != (y is None):
             raise ValueError("report: give both X and Y, or none of them")
-        Y = plain_outputs(Y)
+        Y = plain_outputs(y)
         if texts is not None and (Y is None or len(texts) != len(Y)):
             raise ValueError("report: texts must have one text for each example of X and Y")
         write_page(path, Subject(self, X, Y, k, texts, shape, search), title)
@@ -80,3 +84,19 @@ class Reporting(Shown):
         """The state for copies and pickles, without workers and packed weights."""
         state = {k: v for k, v in super().__getstate__().items() if k != "_packed"}
         return dict(state, n_jobs=None) if isinstance(state.get("n_jobs"), Executor) else state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a copy or a pickle, also one of an earlier version."""
+        super().__setstate__({STATE.get(name, name): value for name, value in state.items()})
+
+    def __dir__(self) -> list[str]:
+        """The names of this object, without attributes that are parameters of other estimators only."""
+        known = {*self._get_param_names(), *vars(self)}
+        return [
+            name
+            for name in super().__dir__()
+            if name in known
+            or name[0] == "_"
+            or name[-1] == "_"
+            or callable(getattr(self, name, None))
+        ]

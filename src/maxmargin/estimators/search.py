@@ -15,7 +15,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.data.arrays import FLAG, check_weights, plain_sequence
+from maxmargin.data.arrays import FLAG, check_weights, plain_sequence, takes_outputs
 from maxmargin.data.mapped import some_of
 from maxmargin.estimators.base import BaseSVM, Checks, Given
 from maxmargin.estimators.flat import FlatSVC, MulticlassSVC
@@ -59,7 +59,7 @@ def class_weighted_score(svm: Any, X: Any, y: Any) -> float:
     if isinstance(weights, Mapping):  # some of its classes may be missing in y
         known = np.array([weights.get(label, 1.0) for label in np.asarray(y).tolist()])
         return svm.score(X, y, sample_weight=known if known.any() else None)
-    return svm.score(X, y, sample_weight=svm.example_weights(y, None))
+    return svm.score(X, y, sample_weight=svm._example_weights(y, None))
 
 
 def absent(name: str) -> Any:
@@ -75,8 +75,8 @@ def absent(name: str) -> Any:
 class SearchedC(BaseSVM):
     """Base class of the estimators that choose C; they take the parameters of the estimator of one C."""
 
-    single: ClassVar[type[BaseSVM]]  # the estimator of one C
-    divides: ClassVar[bool] = False
+    _single: ClassVar[type[BaseSVM]]  # the estimator of one C
+    _divides: ClassVar[bool] = False
     partial_fit: ClassVar[Callable[..., Any]] = absent("partial_fit")
 
     C: float = field(default=1.0, init=False)
@@ -89,7 +89,7 @@ class SearchedC(BaseSVM):
     @with_callbacks
     def _search(self, given: Given, validation: Any, groups: Any) -> None:
         """Choose C, and take over the fitted attributes; callbacks of scikit-learn see one task."""
-        self.check_parameters()
+        self._check_parameters()
         with watched(self, given):
             self._choose(given, validation, groups)
 
@@ -100,8 +100,8 @@ class SearchedC(BaseSVM):
         if weights is not None:
             weights = check_weights(weights, len(Y))
         given = replace(given, X=X, Y=Y, sample_weight=weights)
-        names = set(self.single._get_param_names()) & set(self._get_param_names())
-        svm = self.single(**{name: getattr(self, name) for name in names})
+        names = set(self._single._get_param_names()) & set(self._get_param_names())
+        svm = self._single(**{name: getattr(self, name) for name in names})
         weighted = self.scoring is None and getattr(self, "class_weight", None) is not None
         score = class_weighted_score if weighted else scorer_of(svm, self.scoring)
         if validation is not None:
@@ -163,10 +163,10 @@ class SearchedC(BaseSVM):
         self.best_estimator_ = svm
         vars(self).update(learnt(svm))
 
-    def problem_of(
+    def _problem_of(
         self, examples: Examples, sample_weight: Any, n_jobs: int = 1, C: Any = None
     ) -> Problem:
-        return super().problem_of(examples, sample_weight, n_jobs, self.C_ if C is None else C)
+        return super()._problem_of(examples, sample_weight, n_jobs, self.C_ if C is None else C)
 
     def save(self, path: Any, dtype: str = "float64") -> None:
         """Write the model of ``C_`` to a file; ``maxmargin.load`` returns an estimator of one C."""
@@ -210,13 +210,14 @@ class StructuralSVMCV(SearchedC, StructuralSVM):
     best_estimator_ : the ``StructuralSVM`` with ``C_``; this object has the same fitted attributes
     """
 
-    checks: ClassVar[Checks] = StructuralSVM.checks | OWN_CHECKS
-    single: ClassVar[type[BaseSVM]] = StructuralSVM
+    _checks: ClassVar[Checks] = StructuralSVM._checks | OWN_CHECKS
+    _single: ClassVar[type[BaseSVM]] = StructuralSVM
 
+    @takes_outputs
     def fit(  # type: ignore[override]
         self,
         X: Any,
-        Y: Any,
+        y: Any,
         sample_weight: Any = None,
         node_weight: Any = None,
         validation: Any = None,
@@ -226,11 +227,11 @@ class StructuralSVMCV(SearchedC, StructuralSVM):
 
         Parameters
         ----------
-        X, Y, sample_weight, node_weight : as in ``StructuralSVM.fit``; scores do not count weights
-        validation : (X, Y) to score on, in place of folds
+        X, y, sample_weight, node_weight : as in ``StructuralSVM.fit``; scores do not count weights
+        validation : (X, y) to score on, in place of folds
         groups : array of shape (n,), for splitters that keep groups together
         """
-        self._search(Given(X, Y, sample_weight, node_weight), validation, groups)
+        self._search(Given(X, y, sample_weight, node_weight), validation, groups)
         return self
 
 
@@ -253,9 +254,10 @@ class MulticlassSVCCV(SearchedC, MulticlassSVC):
     coef_, intercept_, classes_, certificate_, history_, solver_, support_ : at ``C_``
     """
 
-    checks: ClassVar[Checks] = MulticlassSVC.checks | OWN_CHECKS
-    single: ClassVar[type[BaseSVM]] = MulticlassSVC
+    _checks: ClassVar[Checks] = MulticlassSVC._checks | OWN_CHECKS
+    _single: ClassVar[type[BaseSVM]] = MulticlassSVC
 
+    @takes_outputs
     def fit(  # type: ignore[override]
         self, X: Any, y: Any, sample_weight: Any = None, validation: Any = None, groups: Any = None
     ) -> FlatSVC:

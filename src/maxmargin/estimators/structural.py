@@ -14,8 +14,16 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.callbacks import Callback
-from maxmargin.data.arrays import FINITE, check_weights, examples_of, plain_sequence, whole
+from maxmargin.data.arrays import (
+    FINITE,
+    check_weights,
+    examples_of,
+    plain_sequence,
+    takes_outputs,
+    whole,
+)
 from maxmargin.data.labels import Outputs, is_masked
+from maxmargin.data.table import Table
 from maxmargin.estimators.base import Given
 from maxmargin.estimators.confidence import ConfidentSVM
 from maxmargin.estimators.inspection import Inspection
@@ -40,15 +48,15 @@ class Structured(ConfidentSVM, Inspection):
     coef_: np.ndarray
     pruning_: Pruning
 
-    lone: ClassVar[dict[str, str]] = {
+    _lone: ClassVar[dict[str, str]] = {
         "tagging": "all labels are predicted to be {} (others may need more weight)"
     }
     # Whether ``decision_function`` exists; predictions with hidden parts have no score.
-    scored: ClassVar[bool] = True
+    _scored: ClassVar[bool] = True
 
     model: Any
 
-    def check_model(self) -> None:
+    def _check_model(self) -> None:
         """Reject models with hidden parts, and objects that are not models."""
         if isinstance(self.model, type):
             raise TypeError(f"model: give an instance, {self.model.__name__}(), not the class")
@@ -58,7 +66,7 @@ class Structured(ConfidentSVM, Inspection):
             check_protocol(self.model)
 
     def _read(self, given: Given, reset: bool = True) -> Given:
-        self.check_model()
+        self._check_model()
         in_parts = streams(self.solver, self.model, given.X, given.Y, given.node_weight)
         given = replace(given, in_parts=in_parts, model=clone(self.model, safe=False))
         if in_parts and given.Y is None:
@@ -70,10 +78,10 @@ class Structured(ConfidentSVM, Inspection):
         return replace(given, X=X, Y=Y)
 
     @staticmethod
-    def params_of(model: Any) -> dict[str, Any]:
+    def _params_of(model: Any) -> dict[str, Any]:
         return {"model": model}
 
-    def adopt(self, model: Any, w: np.ndarray) -> None:
+    def _adopt(self, model: Any, w: np.ndarray) -> None:
         self.model_, self.coef_ = model, w
         if hasattr(model, "classes_"):
             self.classes_: np.ndarray = model.classes_
@@ -123,7 +131,7 @@ class Structured(ConfidentSVM, Inspection):
             known = self._packed = self.coef_, self.model_, packed
         return known[2]
 
-    @available_if(lambda svm: svm.scored)
+    @available_if(lambda svm: svm._scored)
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the score <w, Psi(x, y)> of the prediction of every example, (n,)."""
         return self._bound(X).decide(self.coef_, self._jobs())
@@ -182,6 +190,14 @@ class Structured(ConfidentSVM, Inspection):
         if not hasattr(self.model_, "inference_k_best"):
             raise ValueError(f"model {type(self.model_).__name__} has no inference_k_best")
 
+    def transitions(self) -> Table:
+        """Return the weights between labels: [previous, next] of a chain, pairs of labels of ``MultiLabel``.
+
+        Weights of the first and of the last label have a row "(start)" and a column "(end)". Illegal
+        transitions have -inf.
+        """
+        return self._inside().ties()
+
     def prune(self, tolerance: float) -> Any:
         """Return a fitted copy with all weights of at most ``tolerance`` set to zero; scores change little.
 
@@ -212,7 +228,8 @@ class Structured(ConfidentSVM, Inspection):
         self._check_k_best()
         return self.pruning_.change(self.model_, one_by_one(plain_sequence(X)))
 
-    def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
+    @takes_outputs
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of correctly predicted nodes over all examples: positions of sequences, labels of sets.
 
         If most nodes have one label, such as "O" outside entities, the score is high for a model that finds
@@ -220,17 +237,18 @@ class Structured(ConfidentSVM, Inspection):
         never correct. A model may count differently (``agreement``): for trees the score is labelled bracket
         F1.
         """
-        Y, _, counts = self._compared(X, Y)
+        Y, _, counts = self._compared(X, y)
         right, total = check_weights(sample_weight, len(Y)) @ counts
         return float(right / total) if total else 1.0  # no nodes, neither true nor predicted
 
-    def loss(self, X: Any, Y: Any) -> float:
+    @takes_outputs
+    def loss(self, X: Any, y: Any) -> float:
         """Mean task loss of ``predict(X)``; for a sample loss such as F1: the loss of the whole sample."""
         check_is_fitted(self, "coef_")
         if getattr(self.model_, "joint", False):
-            return self.model_.bind(*examples_of(X, Y)).loss_at(self.coef_)
-        model, (Y, outputs, _) = self._judge(Y), self._compared(X, Y)
-        return float(np.mean([model.loss(y, p) for y, p in zip(Y, outputs, strict=True)]))
+            return self.model_.bind(*examples_of(X, y)).loss_at(self.coef_)
+        model, (Y, outputs, _) = self._judge(y), self._compared(X, y)
+        return float(np.mean([model.loss(*pair) for pair in zip(Y, outputs, strict=True)]))
 
     def _judge(self, Y: Any) -> Any:
         """The model whose loss compares predictions with these true outputs."""
@@ -313,7 +331,7 @@ class StructuralSVM(Structured):
     support_ : the multipliers, for ``certify`` and ``warm_start``
     """
 
-    divides: ClassVar[bool] = True
+    _divides: ClassVar[bool] = True
 
     model: Any
     C: float = 1.0
@@ -330,10 +348,11 @@ class StructuralSVM(Structured):
     random_state: Any = None
     verbose: int = 0
 
+    @takes_outputs
     def fit(
         self,
         X: Any,
-        Y: Any = None,
+        y: Any = None,
         sample_weight: Any = None,
         node_weight: Any = None,
         callbacks: Sequence[Callback] = (),
@@ -345,9 +364,9 @@ class StructuralSVM(Structured):
 
         Parameters
         ----------
-        X, Y : sequences of examples and their outputs, as the model takes them.
-            For solver="streaming", X may be an iterable of chunks (X, Y) or (X, Y, sample_weight), with
-            Y=None.
+        X, y : sequences of examples and their outputs, as the model takes them.
+            ``Y`` is another name of ``y``. For solver="streaming", X may be an iterable of chunks (X, y) or
+            (X, y, sample_weight), with y=None.
         sample_weight : array of shape (n,), one weight for each example
         node_weight : list of arrays, a factor on the loss of each position (Chain)
         callbacks : callbacks.Callback objects, which receive every step; one may stop training
@@ -358,11 +377,12 @@ class StructuralSVM(Structured):
         resume : whether to resume from the checkpoint if there is one
         """
         kept = (checkpoint, checkpoint_every, resume)
-        self._fit(Given(X, Y, sample_weight, node_weight, callbacks=callbacks, kept=kept))
+        self._fit(Given(X, y, sample_weight, node_weight, callbacks=callbacks, kept=kept))
         return self
 
+    @takes_outputs
     def partial_fit(
-        self, X: Any, Y: Any, classes: Any = None, sample_weight: Any = None
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> StructuralSVM:
         """Train on one more chunk; the objective covers all chunks so far, with weight C per example.
 
@@ -373,5 +393,5 @@ class StructuralSVM(Structured):
         ----------
         classes : all labels, at the first call; without it, the first chunk must contain all labels
         """
-        self._partial_fit(Given(X, Y, sample_weight, classes=classes))
+        self._partial_fit(Given(X, y, sample_weight, classes=classes))
         return self

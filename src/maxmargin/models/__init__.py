@@ -15,9 +15,7 @@ from maxmargin.models.partial import Partial
 from maxmargin.models.protocol import Model
 from maxmargin.models.ranking import Ranking
 from maxmargin.models.registry import register
-
-# not a model itself but a parameter of Chain
-from maxmargin.models.transitions import Transitions as Transitions
+from maxmargin.models.transitions import Transitions
 from maxmargin.models.tree import Tree
 
 register(Binary, Multiclass, Chain, Grammar, Tree, FactorGraph, MultiLabel, Ranking, Kernel)
@@ -37,5 +35,6 @@ __all__ = [
     "Multiclass",
     "Partial",
     "Ranking",
+    "Transitions",
     "Tree",
 ]

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.data.arrays import takes_outputs
 from maxmargin.models.checks import OracleError, lent, value
 from maxmargin.models.protocol import Model, check_protocol
 from maxmargin.models.python import PythonExamples, predict_each
 
 
-def check_model(model: Any, X: Any, Y: Any, n_checks: int = 20, random_state: int = 0) -> None:
+@takes_outputs
+def check_model(model: Any, X: Any, y: Any, n_checks: int = 20, random_state: int = 0) -> None:
     """Check a model on data; raise ``OracleError`` at the first contradiction.
 
     Up to `n_checks` examples are checked at several random w. Features must be finite and have the right
@@ -27,9 +29,9 @@ def check_model(model: Any, X: Any, Y: Any, n_checks: int = 20, random_state: in
             "check_model asks example by example; this model's loss is of the whole sample"
         )
     model = copy.deepcopy(model)
-    model.initialize(X, Y)
+    model.initialize(X, y)
     rng = np.random.default_rng(random_state)
-    examples = PythonExamples(model, X, Y)
+    examples = PythonExamples(model, X, y)
     chosen = rng.permutation(examples.n)[:n_checks].tolist()
     scales = (0.0, 0.1, 1.0, 10.0)
     weights = [scale * rng.standard_normal(examples.dimension) for scale in scales]
