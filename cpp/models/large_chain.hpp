@@ -9,8 +9,9 @@
 //      into k may allow more; then k gets that ceiling, and is unsure.
 //   2. For each j with F[j] + most(j) > f, gains(j) are read, the largest first, until F[j] + A[j, k] <= f. Each
 //      label k that is read rises to at least U[k] + F[j] + A[j, k]; it is unsure if j is unsure.
-//   3. The best few labels, the leaders, must be sure. An unsure leader is evaluated: F'[k] over the previous leaders,
-//      then over the gains into k, as long as they can do better. If an unsure label can, it is evaluated first.
+//   3. The best few labels, the leaders, must be sure. To evaluate an unsure leader k, F'[k] is maximised over the
+//      previous leaders, then over the gains into k that can still raise it. A gain from an unsure label counts only
+//      after that label has been evaluated.
 // The passes over K labels are additions and maxima of vectors; the rest follows the entries that matter. The
 // predecessors on the best path are found by evaluating its labels again.
 #pragma once

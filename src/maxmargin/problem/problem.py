@@ -66,7 +66,7 @@ class Problem:
     _zero: tuple[float, SquaredNorm, float] | None = None
     # The last support whose plane was computed, and that plane.
     _plane: tuple[Support, tuple[float, np.ndarray]] | None = None
-    sizes: Sizes | None = None  # sizes of the examples with these masses, for ``problem.rounding``
+    sizes: Sizes | None = None  # sizes of the examples, cached for ``problem.rounding``
 
     def __init__(
         self,

@@ -210,7 +210,7 @@ class ExplicitBoxState(AskedState, BoxState):
 def tilted_by_plane(problem: Problem) -> Problem:
     """Return the problem with the linear part of its frozen plane moved into the regulariser.
 
-    A linear term shifts the mean of the regulariser; only a constant remains of the plane.
+    A linear term shifts the mean of the regulariser, so only the offset of the plane still counts.
     """
     if problem.frozen is None:
         return problem

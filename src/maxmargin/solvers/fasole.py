@@ -38,7 +38,9 @@ from maxmargin.solvers.proximal import STIFFEST, Proximal, ProximalState
 
 PACE = 0.05  # the gap of (12) is small if it is below this fraction of G
 MEAN_AT_END = 0.05  # fraction of tol: the typical mean of the g_i once almost all are below tol
-FINE = 1e-6  # fraction of the dual: gaps below it only matter if tol is near rounding
+# Fraction of the dual: if PACE * G is below it, (12) is solved to its final precision at once. Gaps
+# that small only matter if tol is near rounding errors.
+FINE = 1e-6
 # Fraction of tol, or of the target mean of g_i: the proximal rounds leave blocks with a smaller g_i
 # alone.
 LEFT_ALONE = 0.2
@@ -141,8 +143,8 @@ class Fasole(Solver):
         loose = enough > end
         open_blocks, visit = self._sweep(problem, state, problem.active)
         if len(open_blocks) > 0 and visit.gain <= NO_GAIN * problem.total:
-            # The remaining g_i are rounding. Blocks that are marked as satisfied may still have
-            # more: check all.
+            # The remaining g_i are rounding errors. Blocks that are marked as satisfied may have a
+            # larger g_i: check all blocks.
             state.satisfied[:] = False
             return
         far = visit.violation > (enough if loose else 2 * enough)
