@@ -55,7 +55,7 @@ class Threads:
         found: dict[int, Any] = {}
         asked = 0  # the id of the process whose threads have the pieces
         while len(found) < len(pieces):
-            if asked != os.getpid():  # at first, and in a child that was forked meanwhile
+            if asked != os.getpid():  # in the first round, and after a fork in the child
                 asked, answers = os.getpid(), self._ask(work, pieces, found)
             try:
                 number, answer, error = answers.get(timeout=OFTEN)
