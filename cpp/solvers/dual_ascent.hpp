@@ -329,7 +329,7 @@ class DualAscent {
   }
 
   // Forgets outputs that have had no multiplier for `keep` visits, or for a quarter of these if the score is far below
-  // the best. Each kept output makes visits longer, by itself and by the positions where only it differs.
+  // the best. Each kept output makes visits longer: it is scored, and so are the positions where only it differs.
   void forget(int64_t i, int u, double violation, int keep) {
     constexpr double far = 10;
     auto& planes = state_.blocks[i].planes;

@@ -23,7 +23,7 @@
 //   price = max over y, z that are not true of  s(y, z) - s(y, t_b) - s(t_a, z) + s(t_a, t_b)
 // No set of nodes gains if the prices can be paid out of the e_v. The gain of a set is then at most the sum of its
 // nodes' payments less the sum of their e_v, so it is <= 0. One of every `period` passes makes an audit, which pays the prices of
-// the links one after the other. Of the two nodes of a link, the one with more left of its e_v pays first. If a price is
+// the links one after the other. For each link, the node with more left of its e_v pays first. If a price is
 // not paid in full, both nodes become active.
 #pragma once
 

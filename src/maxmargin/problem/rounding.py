@@ -185,7 +185,7 @@ class Rounding:
     regularizer: Any
     frozen: Any
     w: np.ndarray
-    examples: Any = None  # the examples of any part: all have the same metric
+    examples: Any = None  # the examples of one part; all parts have the same metric
     soft: bool = False
     sizes: Sizes = Sizes()
     blocks: int = 0

@@ -19,7 +19,8 @@ import numpy as np
 
 from maxmargin._core import core
 
-# Seconds between two checks of the deadline. Larger: interrupts and limits act late; smaller: more wake-ups.
+# Seconds between two checks of the deadline. If it is larger, interrupts and limits act late; if it is
+# smaller, the thread wakes up more often.
 OFTEN = 0.05
 MOST_JOBS = 65_536  # largest n_jobs; a larger one is a typing mistake
 
