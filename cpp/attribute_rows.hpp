@@ -261,12 +261,13 @@ class RowLine {
       failed_ = std::current_exception();
     }
   }
-  // Waits; returns whether there is a batch to take.
+  // Waits for a batch, or for the end of the reading. Returns whether there is a batch to take.
   bool wait() {
     std::unique_lock changes(changes_);
     news_.wait(changes, [&] { return ended_ || !waiting_.empty(); });
     return !waiting_.empty();
   }
+  // Drops the waiting batches and joins the threads.
   void stop() {
     {
       const std::scoped_lock changes(changes_);
@@ -277,6 +278,7 @@ class RowLine {
     for (std::thread& thread : pool_) thread.join();
     pool_.clear();
   }
+  // Returns the rows of all batches, in their order, as one matrix.
   SparseRows joined() const {
     std::vector<size_t> entries{0}, rows{0};
     for (const SparseRows& own : made_) {

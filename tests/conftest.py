@@ -23,7 +23,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from tiers import SLOW, TESTS, is_slow, representatives
 
-# A shell starts what runs in the background deaf to Ctrl-C, which tests press; their processes inherit it.
+# A shell starts background jobs with Ctrl-C ignored, and child processes inherit this. Some tests send
+# Ctrl-C, so restore the default.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -50,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Files of slow tests alone are not even imported by the fast tier."""
+    """The fast tier does not even import files whose tests are all slow."""
     whole = [str(TESTS / name) for name in SLOW if "::" not in name]
     slow = any(f"{collection_path}/".startswith(name) for name in whole)
     return True if slow and is_fast_tier(config) else None

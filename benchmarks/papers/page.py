@@ -39,7 +39,9 @@ def section(table: Table, out: Path, level: str) -> list[str]:
         lines += [*grid(few, table.columns), ""]
         lines += [f"[{path.name}]({path.relative_to(out).as_posix()})"]
         if len(few) < len(rows):
-            lines += [f"({len(few)} of {len(rows)} rows: some of each curve, its last among them)"]
+            lines += [
+                f"({len(few)} of {len(rows)} rows: some points of each curve, with its last point)"
+            ]
         lines += ["", *sentences(table, rows, made["level"]), ""]
     for path in sorted(table.folder(out).glob("*.png")):
         lines += [f"![{path.stem}]({path.relative_to(out).as_posix()})", ""]
@@ -49,10 +51,10 @@ def section(table: Table, out: Path, level: str) -> list[str]:
 def extent(table: Table, level: str) -> str:
     """Describe the part of the table that a level makes."""
     if level == "small":
-        return "Stand-ins for the data: these numbers say nothing beside the paper's."
+        return "Stand-ins for the data: do not compare these numbers with the paper's."
     if level == "quick":
         return f"Quick run; left out: {table.quick_leaves_out or 'nothing'}."
-    return f"Full run; {table.full_ends or 'nothing is left out'}."
+    return f"Full run; {table.full_ends or 'all rows'}."
 
 
 def spent(made: dict) -> str:

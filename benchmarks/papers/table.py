@@ -1,11 +1,9 @@
 """One table or figure of a paper, or its part on one data set.
 
 A table knows how it is made at each level, which files it needs, and whether it is done. The
-command of
-its paper makes it, and writes CSV files and pictures into the table's own folder. The last file is
-`done.json`, so that a resumed run starts with the first table that has none. The name of a part
-begins
-with the name of its table: `cutting_plane/table1/covertype`.
+command of its paper makes it, and writes CSV files and pictures into the table's own folder. The
+last file is `done.json`, so that a resumed run starts with the first table that has none. The name
+of a part begins with the name of its table: `cutting_plane/table1/covertype`.
 """
 
 from __future__ import annotations

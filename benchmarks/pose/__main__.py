@@ -179,10 +179,10 @@ def says(rows: Sequence[reading.Row]) -> list[str]:
     most = max(reading.number(row, "PCP") for row in rows)
     best = [row["method"] for row in rows if reading.number(row, "PCP") == most]
     shares = [
-        f"{name} " + ", ".join(f"{row['method']} {reading.number(row, name):.3f}" for row in rows)
+        f"{name}: " + "; ".join(f"{row['method']} {reading.number(row, name):.3f}" for row in rows)
         for name in SHARES[1:3]
     ]
-    return [f"{'; '.join(shares)}.", f"The most parts are right with: {'; '.join(best)}."]
+    return [f"{'. '.join(shares)}.", f"The most parts are right with: {'; '.join(best)}."]
 
 
 def main(arguments: Sequence[str] | None = None) -> list[dict]:

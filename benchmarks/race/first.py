@@ -62,7 +62,7 @@ def rows_of(data: datasets.Dataset, repeats: int) -> list[Row]:
 def mean_loss(data: datasets.Dataset) -> float:
     """Return the mean loss of the worst output of an example.
 
-    That is the length if mistakes are counted, else 1.
+    Every label of the worst output is wrong, so its loss is the length if mistakes are counted, else 1.
     """
     if data.kind == "multiclass" or data.mean_loss:
         return 1.0

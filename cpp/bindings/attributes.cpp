@@ -125,9 +125,10 @@ struct Attributes {
     }
     return found ? static_cast<int32_t>(PyLong_AsLong(found)) : -1;
   }
+  // All names, in the order of their columns. It works on a copy: making Python objects may run other Python code,
+  // which may wait for the lock of the table.
   nb::list list() const {
-    const auto [names, columns] =
-        copied();  // new objects may call back into Python, which may wait for the table
+    const auto [names, columns] = copied();
     nb::list all;
     for (int32_t j = 0; j < names.size(); ++j) all.append(text_of(names[j]));
     for (const auto [name, number] : others) {
@@ -136,6 +137,7 @@ struct Attributes {
     }
     return all;
   }
+  // Copies the strings and the columns of other names under the lock.
   std::pair<Names, std::vector<int32_t>> copied() const {
     const std::shared_lock lock(table.lock);
     return {table.names, table.others};
@@ -144,10 +146,12 @@ struct Attributes {
     const std::shared_lock lock(table.lock);
     return table.names.size();
   }
+  // How often each column was given with a nonzero value.
   std::vector<int64_t> counts() const {
     const std::shared_lock lock(table.lock);
     return table.counts;
   }
+  // Whether both have the same names in the same columns.
   bool same(const Attributes& other) const {
     if (this == &other) return true;
     {

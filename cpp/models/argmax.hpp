@@ -128,9 +128,9 @@ class Argmax {
   double solve(const PairwiseView& p, const ArgmaxOptions& options, bool prove, int32_t* y, double& ceiling);
 
  private:
-  // Up to so many binary nodes all labellings are searched (set_search.hpp); time doubles per node.
+  // With at most this many binary nodes all labellings are searched (set_search.hpp); time doubles per node.
   static constexpr int few = 14;
-  // Conditioning: at most so many labellings of the cut nodes; work is linear in it.
+  // Conditioning: the largest number of labellings of the cut nodes; the work is linear in it.
   static constexpr int64_t labellings = 256;
 
   MaxProduct product_;

@@ -192,7 +192,7 @@ class ChainBase {
   mutable std::vector<float> gram_;
   std::vector<size_t> first_pair_;
 
-  // Above so many nodes n, squared_norm adds up the move in a table, at the cost of n rows. Below, it takes
+  // Above this number of nodes n, squared_norm adds up the move in a table, at the cost of n rows. Below, it takes
   // n^2 / 2 inner products of pairs, which is faster for few nodes because the table causes cache misses.
   static constexpr size_t many_nodes = 48;
 

@@ -15,8 +15,8 @@
 // For each label and each rounded cost b, a table holds the number N of prefixes and the sum of their
 // unrounded costs. In the end the labellings of bin b have b h <= cost < (b + T) h. If (b + T) h <= top, they
 // all violate, and their sum N top - (sum of costs) is exact. For other bins the sum is at least this number,
-// and at least 0. Above, it is bounded by the chord of max(0, top - cost) over the bin, because that function
-// is convex.
+// and at least 0. The upper bound replaces max(0, top - cost) by its chord over the bin, which lies above it
+// because the function is convex.
 #pragma once
 
 #include <cstdint>

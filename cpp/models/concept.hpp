@@ -15,7 +15,7 @@
 //   exact(), s.ceiling, s.prove           the argmax is a search: its proven upper bound, and whether to prove one
 //   s.tolerance                           by how much such a search may miss the best output in training
 //   best_slack, slack_argmax()            the argmax of slack rescaling
-//   labels()                              an output is one of so many labels: callers can try all
+//   labels()                              number of labels if an output is one label: callers can try all
 //   lister(), list_scores, list_losses    violators can be listed (violators.hpp)
 //   node_labels, beliefs                  beliefs of each label of each node (beliefs.hpp)
 //   potentials, distribute, ...           distributions over all outputs: SumsAll, below

@@ -84,6 +84,7 @@ class Explicit {
   void open_where_different(int64_t block, const Real* W, Scratch& s, const Label*, int) const {
     open(block, W, s, true, 1);
   }
+  // The value of a plane at w: loss_scale * offset + <w, vector>.
   double at(int32_t id, const double* w, double loss_scale = 1) const {
     const Plane& p = pool_[id];
     double sum = loss_scale * p.offset;

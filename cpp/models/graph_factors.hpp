@@ -109,7 +109,8 @@ class GraphFactors {
   }
   // A partial opening; s.differs marks the nodes that differ.
   void open_marked(int64_t block, const double* W, Scratch& s) const;
-  // Calls f for the links of a marked node; a link between two marked nodes is visited once.
+  // Calls f(link) for the links of the marked node v. If both ends of a link are marked, only the call for its end a
+  // visits it.
   template <class F>
   static void each_link_once(const Shape& g, const std::vector<char>& marked, int v, F&& f) {
     for (int32_t e = g.first[v]; e < g.first[v + 1]; ++e) {
@@ -122,7 +123,7 @@ class GraphFactors {
   struct NodeScores;
   static void place_links(const Shape& g, std::vector<int64_t>& place);
   void distribute_down(const Shape& g, Scratch& s, const double* theta, double* m) const;
-  // From so many items of a move on, a table is cheaper than all pairs of items.
+  // If a move has more items than this, a table is cheaper than comparing all pairs of items.
   static constexpr size_t many = 24;
 
   int truth_of(int64_t block, int v) const { return data_.truth[data_.node_first[block] + v]; }

@@ -18,8 +18,10 @@ namespace mm {
 
 struct HullPoint {
   double loss, margin;
-  double multiplier;  // no output is above the line of slope -multiplier through the point,
-  double missed = 0;  // raised by this much, if the oracle may have missed outputs
+  // No output is above the line of slope -multiplier through (loss, margin + missed). `missed` is 0 if the oracle is
+  // exact.
+  double multiplier;
+  double missed = 0;
 
   double top() const { return margin + missed; }
   double ceiling(double at) const {

@@ -210,10 +210,10 @@ class LabelSets : public FactorGraph {
 
  private:
   using GraphFactors::data_;
-  // The largest number of parts of a search: in predictions and proofs; in training. More take longer; fewer
-  // leave more sets without a proof.
+  // The largest number of parts of a search: `proof` in predictions and proofs, `careful` in training. More parts
+  // take longer; fewer leave more sets without a proof.
   static constexpr int64_t proof = 10'000, careful = 300;
-  static constexpr int few = 14;  // up to so many labels, a search is complete
+  static constexpr int few = 14;  // with at most this many labels, a search is complete
 
   const Bank& bank_;
   int size_, stride_;

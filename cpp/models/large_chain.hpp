@@ -9,8 +9,9 @@
 //      into k may allow more; then k gets that ceiling, and is unsure.
 //   2. For each j with F[j] + most(j) > f, gains(j) are read, the largest first, until F[j] + A[j, k] <= f. Each
 //      label k that is read rises to at least U[k] + F[j] + A[j, k]; it is unsure if j is unsure.
-//   3. The best few labels, the leaders, must be sure. An unsure leader is evaluated: F'[k] over the previous leaders,
-//      then over the gains into k, as long as they can do better. If an unsure label can, it is evaluated first.
+//   3. The best few labels, the leaders, must be sure. To evaluate an unsure leader k, F'[k] is maximised over the
+//      previous leaders, then over the gains into k that can still raise it. A gain from an unsure label counts only
+//      after that label has been evaluated.
 // The passes over K labels are additions and maxima of vectors; the rest follows the entries that matter. The
 // predecessors on the best path are found by evaluating its labels again.
 #pragma once
@@ -80,7 +81,7 @@ class LargeChain : public Chain<Real_, Label_> {
     if (this->data_.start && first) add(A + this->edge(this->K_, 0), u);
     if (this->data_.end && last) add(A + this->edge(this->K_ + 1, 0), u);
   }
-  // The same for one label.
+  // Returns the unary score of one label.
   double unary_score(int64_t row, bool first, bool last, const Real* W, int label) const {
     const Real* A = W + this->transitions_;
     double sum = this->data_.weight_of(row) * this->data_.cost.of(this->data_.truth[row], label) +
@@ -209,7 +210,7 @@ class LargeChain : public Chain<Real_, Label_> {
   const Index& known(const Scratch& s) const { return s.given ? *s.given : index_; }
   static constexpr int lanes = Vector<Real>::lanes;
 
-  // The index has an illegal transition as a loss of infinity.
+  // In the index, the weight of an illegal transition is minus infinity.
   void read(const Real* W, Index& index) const {
     const Real* penalty = this->penalty_ ? this->penalty_->data() : nullptr;
     index.read(W + this->transitions_, this->K_, this->stride_, penalty);
@@ -238,8 +239,8 @@ class LargeChain : public Chain<Real_, Label_> {
         static_cast<Real>(cost) + this->data_.nodes.score_of(r, W, this->stride_, label);
   }
 
-  // Every so many positions all unsure labels are evaluated, which bounds the recursion of `evaluate`. Larger
-  // recurses deeper; smaller evaluates more labels.
+  // After every run of this many positions all unsure labels are evaluated, which bounds the recursion of
+  // `evaluate`. A larger number recurses deeper; a smaller one evaluates more labels.
   static constexpr int settled = 128;
 
   Real* forward(Scratch& s, int t) const { return s.forward.data() + static_cast<size_t>(t) * this->stride_; }

@@ -130,7 +130,7 @@ class MarginalSum {
       for (int32_t e = g_->first[v]; e < g_->first[v + 1]; ++e) {
         const int l = g_->around[e];
         const int other = g_->other(l, v);
-        if (p_[other] ? other < v : !loud(other)) continue;  // visited from the other end, or without weights
+        if (p_[other] ? other < v : !loud(other)) continue;  // its other end adds it, or it has no weights
         push_link(l, c);
       }
     }

@@ -78,8 +78,7 @@ class AscentOf : public KeptStateOf<S, Ascent> {
     } catch (...) {  // an interrupt between two visits: the state is whole, but the running sums are old
       bytes_ = state.bytes_kept();
       loss_ = unknown;
-      state.steps +=
-          static_cast<double>(n);  // counts visits that were not made, too; they have not moved anything
+      state.steps += static_cast<double>(n);  // also counts the visits that were not made
       throw;
     }
     state.steps += static_cast<double>(n);

@@ -26,8 +26,11 @@ struct BoxCut : CutReport {
 // outputs that searches have found. Outputs that are kept from the start are counted with the examples.
 class Box : public KeptState {
  public:
+  // Visits blocks in the given order, with a multiplier for each output (box_ascent.hpp), or for each set of violators
+  // (set_ascent.hpp).
   virtual BoxReport visit(const int64_t* order, int64_t n, const BoxOptions& options) = 0;
   virtual SetReport visit_sets(const int64_t* order, int64_t n, bool oracle, double tolerance) = 0;
+  // Returns the cut at w; with `oracle`, searches for violators first.
   virtual BoxCut cut(const double* w, bool oracle, int threads) = 0;
   // Read and write the multipliers of the kept outputs by number, as fractions of their masses.
   virtual std::vector<double> shares() = 0;

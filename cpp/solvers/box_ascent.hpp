@@ -66,8 +66,8 @@ class BoxAscent {
       if (state.find(i, &k) < 0) state.add(i, &k, 0);
   }
 
-  // Computes the local scores at w. In an oracle visit the worst output joins V_i if it violates; returns whether it
-  // did.
+  // Computes the local scores at w. In an oracle visit, adds the worst output to V_i if it violates its constraint.
+  // Returns whether an output was added.
   bool open(int64_t i, const Real* W, bool oracle) {
     const Structure& structure = state_.structure;
     const auto& block = state_.blocks[i];

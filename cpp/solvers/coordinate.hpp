@@ -19,7 +19,7 @@ struct RoundOptions {
   double tolerance = 0;  // on g_i: a block with less is satisfied
   int sweeps = 3, skip = 3;
   double inner = 0.4, momentum = 0.4, decay = 1.3;  // as in solvers/proximal.py
-  int64_t rounds = 1, visits = 0;  // limits: no round begins after so many rounds, or visits of epochs
+  int64_t rounds = 1, visits = 0;  // limits: no round begins after this many rounds, or visits of epochs
   double enough = 0;               // stop once the gap is at most this
   double far = 10;         // factor on `enough`: if the epoch saw a larger gap, sweeps have moved w far
   double climb_below = 0;  // a round that leaves a smaller gap ends with a climb

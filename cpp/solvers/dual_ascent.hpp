@@ -91,8 +91,8 @@ class DualAscent {
     }
   }
 
-  // The number of blocks in a batch of searches ahead. Returns 0 if a batch that is small beside n has too little work
-  // for several threads.
+  // The number of blocks in a batch whose searches several threads make ahead of the visits. A batch must be small
+  // beside n. Returns 0 if such a batch has too little work for several threads.
   int64_t worthwhile(int64_t n) const {
     constexpr int64_t least_work = 100'000;  // scores: about as long as starting some threads
     const int64_t batch = std::clamp<int64_t>(n / 500, 1, 256);
@@ -329,7 +329,7 @@ class DualAscent {
   }
 
   // Forgets outputs that have had no multiplier for `keep` visits, or for a quarter of these if the score is far below
-  // the best. Each kept output makes visits longer, by itself and by the positions where only it differs.
+  // the best. Each kept output makes visits longer: it is scored, and so are the positions where only it differs.
   void forget(int64_t i, int u, double violation, int keep) {
     constexpr double far = 10;
     auto& planes = state_.blocks[i].planes;

@@ -85,7 +85,7 @@ class Face : public FaceState {
     for (double before = 0; made < visits && gap() > enough;) {
       poll();
       const double slope = turn(before), square = collect(), longest_step = longest();
-      const bool ends = !(shrink * square * longest_step > slope);  // true if the face is flat, too
+      const bool ends = !(shrink * square * longest_step > slope);  // also true if the curvature is 0
       const double step = ends ? longest_step : slope / (shrink * square);
       made += 2 * blocks();
       if (!(step < std::numeric_limits<double>::infinity())) break;

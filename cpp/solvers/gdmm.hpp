@@ -105,8 +105,8 @@ class ChainGdmm {
     return report;
   }
 
-  // lambda_jf += eta (M_jf q_f - q_j) (step 2). Returns the sum of |m_jf(y) (M_jf q_f - q_j)(y)| before this update:
-  // times rho, it is the part of the factors' gap that the messages cause.
+  // lambda_jf += eta (M_jf q_f - q_j) (step 2). Returns the sum of |m_jf(y) (M_jf q_f - q_j)(y)| before this update.
+  // This sum times rho is the part of the factors' gap that the messages cause.
   double update_multipliers(double eta) {
     return factors.update_multipliers(0, static_cast<int64_t>(factors.labels.size()), eta);
   }

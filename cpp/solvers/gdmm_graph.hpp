@@ -22,8 +22,9 @@
 // alone. A link of two nodes that have not left has the
 //   price = max over y, z that are not true of  s(y, z) - s(y, t_b) - s(t_a, z) + s(t_a, t_b)
 // No set of nodes gains if the prices can be paid out of the e_v. The gain of a set is then at most the sum of its
-// nodes' payments less the sum of their e_v, so it is <= 0. In one of `period` passes an audit pays the links one after
-// the other, first by the end with more left. The nodes of links that remain unpaid become active.
+// nodes' payments less the sum of their e_v, so it is <= 0. One of every `period` passes makes an audit, which pays the prices of
+// the links one after the other. For each link, the node with more left of its e_v pays first. If a price is
+// not paid in full, both nodes become active.
 #pragma once
 
 #include <algorithm>
@@ -243,8 +244,8 @@ class GraphGdmm : public GdmmOnGraphs {
   double price_of(int l);
   // scores[y] += s_l(y at node v, z at the other end)
   void add_slice(int l, int v, int z, double* scores) const;
-  // Adds the gain of leaving the true label from links to active nodes. The mass goes along with the best label that
-  // the active node has mass on.
+  // For each inactive neighbour v of an active node, adds to the score of every wrong label of v what the link gains if
+  // v takes this label: the best gain over the labels on which the active node has mass.
   void add_active_neighbours();
   double best_partner(const Node& node, int l, int v, int y) const;
   void add_node(int32_t v);

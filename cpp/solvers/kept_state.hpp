@@ -1,5 +1,5 @@
-// The interface of a state of kept outputs, whatever its passes are; Python binds it once for all kinds. Weights are
-// flat.
+// The interface of every state that keeps outputs. It does not depend on the kind of passes, so Python binds it once.
+// Weights are flat.
 #pragma once
 
 #include <cstdint>

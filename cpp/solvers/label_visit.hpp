@@ -64,8 +64,8 @@ class LabelVisit {
   }
 
   // Computes g of every label, at the weights W of labels and the weights of pairs. This is the only place that
-  // computes x W. With several parts, only the labels of one part and the labels that have left get their g. The others
-  // take no part in this visit.
+  // computes x W. With several parts, only the labels of one part and the labels that have left get their g. Other
+  // labels take no part in this visit.
   void open(const double* W, const JointOracle& pairs, int part = 0, int parts = 1) {
     const double* own = W + bank_.inside;
     std::fill(scores_.begin(), scores_.end(), 0.0);

@@ -30,8 +30,8 @@
 // There are at most as many threads as cores, and each runs some workers. A thread that waits long runs workers of
 // other threads, too: their threads may have been taken off their cores.
 //
-// Each of T workers makes 1 / T of the visits, but applies all moves. Replaying takes a quarter of a visit, so more
-// than `most_workers` bring next to nothing.
+// Each of T workers makes 1 / T of the visits, but applies all moves. Replaying a move takes a quarter of the
+// time of a visit, so more than `most_workers` workers are hardly faster.
 #pragma once
 
 #include <algorithm>
@@ -104,7 +104,7 @@ class Replicas {
   }
 
  private:
-  static constexpr int most_workers = 8;      // each replays all moves, so more bring next to nothing
+  static constexpr int most_workers = 8;      // each replays all moves, so more are hardly faster
   static constexpr int most_lag = 3;          // rounds; fewer let workers wait, more put more in flight
   static constexpr int64_t most_visits = 4;   // of a round; fewer mean more posts, more put more in flight
   static constexpr int64_t free_flight = 16;  // updates in flight that cost nothing on dense data
@@ -478,7 +478,7 @@ class Replicas {
     });
   }
 
-  // Makes the visits of a round. Meanwhile prefetches the posts of the others that the next round replays.
+  // Makes the visits of a round. Between them, prefetches the posts of other workers that the next round replays.
   void visit(Worker& own, const Rhythm& rhythm, const VisitOptions& options) {
     const int64_t from = own.round * rhythm.visits, to = from + rhythm.visits;
     const int64_t half = from + rhythm.visits / 2, most = half + rhythm.visits / 4;

@@ -56,7 +56,7 @@ class Resting {
   static constexpr size_t bits = 64;                     // of a word
   std::vector<Real*> vectors_;                           // empty while all vectors have their memory
   std::vector<uint64_t> places_;  // a bit for each place, set if one of the vectors is not zero there
-  std::vector<Real> values_;      // of all vectors at the first of these places, then at the second
+  std::vector<Real> values_;  // first the values of all vectors at the first place, then at the second, ...
 
   void end() { *this = Resting(); }
 

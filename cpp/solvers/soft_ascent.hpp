@@ -201,7 +201,8 @@ class SoftAscentOf final : public SoftAscent {
   Real* theta(int64_t i) { return numbers_.data() + 2 * first(i); }
   Real* marginals(int64_t i) { return theta(i) + size(i); }
 
-  // Returns the work on a part: it calls f(block, scratch, memory for the numbers of a block, part) for each block.
+  // Returns a function for `parallel`, which calls f(block, scratch, memory for the numbers of a block, part) for each
+  // block of a part.
   template <class F>
   auto over(F f) {
     return [this, f](int64_t from, int64_t to, int part) {

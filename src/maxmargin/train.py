@@ -166,6 +166,7 @@ class Run:
     dropped_warm: bool = False
 
     def __post_init__(self) -> None:
+        # Weights without a regulariser need a solver that is wrapped in proximal points.
         free = self.problem.regularizer.free is not None
         self.solver: Solver = fitted_to(self.problem, self.chosen) if free else self.chosen
         found = None if self.keeper is None else self.keeper.found

@@ -18,7 +18,8 @@ from maxmargin.cluster.pool import Pool
 from maxmargin.problem.certificate import PROGRESS, RELATIVE, Tolerance
 from reference.python_chain import PythonMulticlass
 
-TIGHT = 3e-7  # of the loss: within 1e-6 of the optimum of each problem here
+# A gap in units of the loss: it is within 1e-6 of the optimum of each problem here.
+TIGHT = 3e-7
 
 
 class Slowly(PythonMulticlass):

@@ -106,7 +106,7 @@ def test_argmax_of_many_labels_is_that_of_all_outputs(data, monkeypatch):
 
 
 def sparse_problem(generator, K=60, n=25, long=6, C=0.5):
-    """Return a problem whose labels follow each other by a rule; one-hot inputs leave a choice of three."""
+    """Return a problem whose labels follow each other by a rule; a one-hot input allows three labels."""
     X, Y = [], []
     for _ in range(n):
         length = int(generator.integers(1, long))

@@ -85,9 +85,7 @@ def test_the_first_k_follows_from_blocks_and_weights(seed, classes, d, tol):
 
 
 @pytest.mark.parametrize("tol", [1e-2, 1e-8])
-@pytest.mark.parametrize(
-    "classes", [2, 3, 10, 20]
-)  # rows of one vector of weights, of two, of several
+@pytest.mark.parametrize("classes", [2, 3, 10, 20])  # weights in one, two or several SIMD vectors
 def test_dense_sparse_single_and_double_rows_meet(seed, classes, tol):
     kind = mm.BinarySVC if classes == 2 else mm.MulticlassSVC
     X, y = flat_data(seed, classes, n=2000 if classes == 2 else 400)
@@ -150,7 +148,7 @@ def test_climbs_of_the_face_keep_the_optimum_and_cost_few_passes(seed, kind, C, 
 def test_small_problems_are_solved_to_rounding_in_few_passes(seed, C):
     found = mm.MulticlassSVC(C, random_state=seed).fit(*load_iris(return_X_y=True)).certificate_
     assert found.gap - found.rounding_gap <= 1e-13
-    assert found.passes < 150  # 1000 and more without climbs for the last
+    assert found.passes < 150  # 1000 or more without climbs at the end
 
 
 def test_an_interrupted_climb_leaves_a_dual_point(seed):

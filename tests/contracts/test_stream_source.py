@@ -99,7 +99,7 @@ def test_outputs_that_no_longer_fit_go_to_a_file(name, seed, tmp_path, monkeypat
 
 
 def counted_windows(monkeypatch):
-    """A list that grows with every window of examples that come and go."""
+    """Return a list that gets an entry at each call of PartState.admit."""
     found, admit = [], PartState.admit
     monkeypatch.setattr(
         PartState, "admit", lambda *args, **more: found.append(1) or admit(*args, **more)
@@ -220,7 +220,7 @@ def test_without_optimisation_a_pass_is_the_twins(name, seed, tmp_path):
     case = CASES[name](fresh(seed, 33))
     data = shards_of(tmp_path, case.X, case.Y)
     blocks = twins.EnumeratedBlocks(case.truth, case.X, case.Y, case.C, case.sample_weight)
-    twin = twins_stream.streaming(blocks, tol=np.inf)  # the gap never requires more steps
+    twin = twins_stream.streaming(blocks, tol=np.inf)  # an infinite tol asks for no more steps
     for budget in (2**20, TIGHT[name]):  # freezing changes neither w nor D(a)
         svm = fit_stream(case, data, rounds=0, precision="double", cache_bytes=budget, tol=1e-9)
         assert svm.certificate_.dual == pytest.approx(twin.dual[-1], rel=1e-6)

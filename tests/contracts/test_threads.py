@@ -258,7 +258,7 @@ def test_threads_take_few_more_passes_than_one(hard, solver, n_jobs):
 
 
 def test_short_visits_stay_on_one_thread():
-    """An update takes less time than another core needs to read the last one."""
+    """A short visit takes less time than another core needs to read the update before it."""
     generator = fresh(SEED, 16)
     task = (models.Multiclass(), *rows(generator, 500, d=4, labels=4))
     (problem, one), (_, two) = state_of(task), state_of(task)

@@ -62,7 +62,7 @@ class PythonBinary(PythonMulticlass):
         self.size_joint_feature = self.n_features
 
     def joint_feature(self, x: Any, y: int) -> np.ndarray:
-        """Half of x, with a sign."""
+        """x / 2 for label 1, -x / 2 for label 0."""
         return (y - 0.5) * _dense(x).ravel()
 
     def class_scores(self, x: Any, w: np.ndarray) -> np.ndarray:

@@ -48,7 +48,7 @@ def ceiling(g: np.ndarray, p: np.ndarray, prices: Mapping[tuple[int, int], tuple
 def unpaid(purse: np.ndarray, p: np.ndarray, active: Mapping[tuple[int, int], tuple]) -> float:
     """The unpaid rest of pairs that are not active, if the label with more left pays first.
 
-    A label whose purse covers all that its pairs can gain pays in full for each of them.
+    If the purse of a label covers the gains of all its pairs, the label pays each pair in full.
     """
     asked = np.maximum(0.0, p).sum(axis=1)
     poor = [int(a) for a in np.argsort(purse, kind="stable") if purse[a] < asked[a] + ROUNDING]

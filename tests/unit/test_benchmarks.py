@@ -41,7 +41,7 @@ def test_a_limit_of_cpu_time_counts_no_other_time() -> None:
         while time.process_time() - began < 10:
             core.poll()
     assert 0.03 < time.process_time() - began < 5
-    for _ in range(100):  # the limit is gone
+    for _ in range(100):  # the deadline no longer applies
         core.poll()
 
 

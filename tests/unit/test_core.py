@@ -162,7 +162,7 @@ def test_a_lean_state_keeps_outputs_alone():
             state.visit(problem.active)
     assert lean.dual() == pytest.approx(plain.dual(), rel=1e-6)
     assert lean.n_planes == plain.n_planes > 2 * len(Y)
-    # An output takes sixteen bytes and its labels, in two allocations per block, without distances.
+    # Without distances, an output takes sixteen bytes plus its labels; a block has two allocations.
     longest, allocator = max(len(y) for y in Y), 2 * 24 * len(Y)
     most = lean.n_planes * (16 + longest) + allocator
     assert lean.core.bytes_kept <= most < plain.core.bytes_kept

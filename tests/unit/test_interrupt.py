@@ -150,7 +150,7 @@ def test_the_time_limit_holds_between_two_calls_of_an_own_oracle(solver, n_jobs,
     svm = mm.StructuralSVM(Slow(1.0 - np.eye(3)), solver=solver, max_seconds=0.03, n_jobs=n_jobs)
     quietly(lambda: svm.fit(X, y, callbacks=[Quick()]))
     assert svm.certificate_.status == "time limit"
-    assert svm.certificate_.oracle_calls < 500  # the exact pass, and the trial at the start
+    assert svm.certificate_.oracle_calls < 500  # an exact pass, and a trial at the start
 
 
 def test_no_poll_without_a_deadline_ends_anything():

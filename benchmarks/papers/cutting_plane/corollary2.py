@@ -76,9 +76,9 @@ def says(rows: Sequence[reading.Row]) -> list[str]:
     scores = ", ".join(f"{reading.number(row, 'test_score'):.2f}" for row in same)
     times = reading.listed([reading.number(row, "cpu") for row in same])
     sentences = [
-        f"{exact['n']} digits: k = {ranks} have {scores} % right in {times} s; the kernel itself "
-        f"{reading.number(exact, 'test_score'):.2f} % in {reading.short(reading.number(exact, 'cpu'))} s "
-        f"({exact['status']})."
+        f"{exact['n']} digits, k = {ranks}: {scores} % are right, in {times} s. With the kernel itself, "
+        f"{reading.number(exact, 'test_score'):.2f} % are right in "
+        f"{reading.short(reading.number(exact, 'cpu'))} s ({exact['status']})."
     ]
     sizes = reading.values(rows, "n")
     if len(sizes) > 1:

@@ -49,7 +49,7 @@ def says(rows: Sequence[reading.Row]) -> list[str]:
         for method in METHODS:
             own = reading.chosen(rows, task=task, method=method, status="solved")
             if len(own) < 2:
-                found.append(f"{task}, {method}: too slow for two sizes.")
+                found.append(f"{task}, {method}: fewer than two sizes were solved in time.")
                 continue
             powers = [f"{name} n^{reading.growth(own, 'n', name):.2f}" for name in COLUMNS]
             found.append(
@@ -58,8 +58,9 @@ def says(rows: Sequence[reading.Row]) -> list[str]:
         found += of_the_cache(rows, task)
     return [
         *found,
-        "The paper: time of 1-slack grows at most as n for classes and tags, that of n-slack faster; "
-        "and support vectors of 1-slack do not depend on n (iterations grow slowly for parses).",
+        "The paper: for classes and tags the time of 1-slack grows at most as n, and the time of n-slack "
+        "grows faster. The number of support vectors of 1-slack does not depend on n (iterations grow "
+        "slowly for parses).",
     ]
 
 
@@ -78,6 +79,6 @@ def of_the_cache(rows: Sequence[reading.Row], task: str) -> list[str]:
     one, other = plain[both[-1]], cached[both[-1]]
     calls, cpu = (reading.short(reading.over(other, one, name)) for name in ("oracle_calls", "cpu"))
     return [
-        f"{task}, {both[-1]} examples: with the cache {calls} times the oracle calls and {cpu} times the "
-        f"CPU time; without it the oracle has {100 * reading.number(one, 'oracle_share'):.0f} % of the time."
+        f"{task}, {both[-1]} examples: the cache multiplies the oracle calls by {calls} and the CPU time by "
+        f"{cpu}; without it the oracle takes {100 * reading.number(one, 'oracle_share'):.0f} % of the time."
     ]

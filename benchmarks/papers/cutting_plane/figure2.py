@@ -45,4 +45,4 @@ def says(rows: Sequence[reading.Row]) -> list[str]:
                 best = ", ".join(reading.short(reading.number(row, "C")) for row in own)
                 power = reading.growth(own, "n", "cpu")
                 found.append(f"{task}, {method}: best C {best}; CPU time grows as n^{power:.2f}.")
-    return [*found, "The paper: the scaling is essentially that with one C."]
+    return [*found, "The paper: time grows essentially as it does with one C for all sizes."]

@@ -82,24 +82,24 @@ def says(rows: Sequence[reading.Row]) -> list[str]:
             f"{reading.number(own[-1], name):.2f}" for name in ("test_score", "n_slack_test_score")
         ]
         paper = (
-            "; the paper's at its C: {} and {} %".format(*PAPER[task][5]) if task in PAPER else ""
+            "; in the paper at its C: {} and {} %".format(*PAPER[task][5]) if task in PAPER else ""
         )
         found.append(
-            f"{task}: duals differ by {100 * worst:.2g} % at most, "
-            f"{'all' if within else 'not all'} within what "
-            f"the two gaps allow; test scores at the last C: {score[0]} and {score[1]} %{paper}."
+            f"{task}: the duals differ by at most {100 * worst:.2g} %, "
+            f"{'all' if within else 'not all'} within the difference "
+            f"that the two gaps allow; test scores at the last C: {score[0]} and {score[1]} %{paper}."
         )
         loosest = max(reading.number(row, "allowed") for row in own)
         if loosest > LOOSE:
             found.append(
-                f"{task}: C epsilon is up to {reading.short(loosest)} times n-slack's dual, so that two "
-                "solutions may differ as much; the paper says the same of its tags."
+                f"{task}: C epsilon is up to {reading.short(loosest)} times n-slack's dual, so two "
+                "solutions may differ that much; the paper says the same about its tags."
             )
         idle = [r for r in own if reading.number(r, "to_learn") <= reading.number(r, "eps")]
         if idle:
             weights = ", ".join(row["C"] for row in idle)
             found.append(
-                f"{task}: for C = {weights} w = 0 is within epsilon of the optimum: training may end "
-                "at any small w, 1-slack at that of its first cuts; scores there say nothing of the methods."
+                f"{task}: for C = {weights}, w = 0 is within epsilon of the optimum. So training may end at "
+                "any small w; 1-slack ends at the w of its first cuts. These scores do not compare methods."
             )
     return found

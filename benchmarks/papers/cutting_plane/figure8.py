@@ -71,5 +71,5 @@ def powers(rows: Sequence[reading.Row], across: str, sign: float, name: str) -> 
             found.append(f"{task}: {what} {power}.")
     return [
         *found,
-        f"The paper: iterations grow slower than {name}, calls with the cache hardly at all.",
+        f"The paper: iterations grow slower than {name}; calls with the cache hardly grow.",
     ]

@@ -65,7 +65,7 @@ def beside(task: Task, seconds: float) -> list[Row]:
 def says(rows: Sequence[reading.Row]) -> list[str]:
     """Describe the time and the excess of each method."""
     return [
-        f"{row['method']}: {reading.short(reading.number(row, 'cpu'))} s to "
-        f"{reading.short(reading.number(row, 'excess'))} above the best bound, in units of the loss."
+        f"{row['method']}: after {reading.short(reading.number(row, 'cpu'))} s it is "
+        f"{reading.short(reading.number(row, 'excess'))} above the best lower bound, in units of the loss."
         for row in rows
     ]

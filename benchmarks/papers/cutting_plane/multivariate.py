@@ -193,7 +193,9 @@ def says(rows: Sequence[reading.Row]) -> list[str]:
                 f"{TRAINED[method]} {reading.number(best, 'test_f1'):.3f}, with a shifted threshold "
                 f"{reading.number(shifted, 'test_f1_shifted'):.3f}, all fits {reading.short(cpu)} s"
             )
-        found.append(f"{data}, test F1 of what the validation split chose: {'; '.join(parts)}.")
+        found.append(
+            f"{data}, test F1 of the fits that the validation split chose: {'; '.join(parts)}."
+        )
     return found
 
 

@@ -61,7 +61,7 @@ def says(rows: Sequence[reading.Row]) -> list[str]:
         own = {row["method"]: row for row in reading.chosen(rows, task=task)}
         one, many = own["1-slack cache"], own["n-slack"]
         found.append(
-            f"{task}: n-slack {'takes' if many['status'] == 'solved' else 'had at its end taken'} "
+            f"{task}: n-slack {'takes' if many['status'] == 'solved' else '(not finished) took'} "
             f"{ratio(many, one, 'cpu')} times the CPU time, "
             f"{ratio(many, one, 'oracle_calls')} times the oracle calls and {ratio(many, one, 'support')} "
             f"times the support vectors of 1-slack with its cache{paper_ratios(task)}."
@@ -69,17 +69,17 @@ def says(rows: Sequence[reading.Row]) -> list[str]:
         found += [unfinished(row) for row in own.values() if row["status"] != "solved"]
         if {one["status"], many["status"]} == {"solved"} and reading.over(many, one, "cpu") < 1:
             found.append(
-                f"{task}: other than in the paper n-slack is the faster one: the program has "
-                f"{100 * reading.number(one, 'qp_share'):.0f} % of the time of 1-slack, and here that "
-                "of n-slack is solved by compiled steps on single examples, from where the last ended."
+                f"{task}: unlike in the paper, n-slack is faster. The quadratic program takes "
+                f"{100 * reading.number(one, 'qp_share'):.0f} % of the time of 1-slack. The program of "
+                "n-slack is solved by compiled steps on single examples, starting from its last solution."
             )
         shares = [
             f"{100 * reading.number(one, name):.0f} %" for name in ("oracle_share", "qp_share")
         ]
-        claim = f" (the paper: {ORACLE_SHARES[task]} % the oracle)" if task in ORACLE_SHARES else ""
+        claim = f" (the paper: {ORACLE_SHARES[task]} %)" if task in ORACLE_SHARES else ""
         found.append(
-            f"{task}: of the time of 1-slack {shares[0]} is the oracle, {shares[1]} the program{claim}; the "
-            "rest is cuts of the cache, and the certificate."
+            f"{task}: the oracle takes {shares[0]} of the time of 1-slack{claim}, and the quadratic program "
+            f"takes {shares[1]}. Cuts from the cache and the certificate take the rest."
         )
         found.append(
             f"{task}: `auto` takes {reading.short(reading.number(own['auto'], 'cpu'))} s, 1-slack "
@@ -93,8 +93,8 @@ def unfinished(row: reading.Row) -> str:
     gap, eps = (reading.number(row, name) for name in ("gap", "eps"))
     return (
         f"{row['task']}: {row['method']} was ended by its {row['status']} at a gap of "
-        f"{reading.short(gap)}, {reading.short(gap / eps)} times what was asked for: its numbers are "
-        "those of that moment."
+        f"{reading.short(gap)}, {reading.short(gap / eps)} times the requested gap. Its numbers are from "
+        "that moment."
     )
 
 

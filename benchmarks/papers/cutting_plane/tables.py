@@ -31,8 +31,8 @@ NEEDS = {
     "brown-tags": (files.BROWN,),
 }
 OF_PAPER = ("treebank-parses", "treebank-tags", "covertype")
-CORPORA = "Covertype is the paper's set; a tenth of the treebank stands for its parses and tags"
-DAYS = "n-slack has 120 s at most, as printed 60 s, where the paper's took days"
+CORPORA = "Covertype is the paper's set; a tenth of the treebank replaces its parses and tags"
+DAYS = "n-slack gets at most 120 s and n-slack printed 60 s; in the paper such fits took days"
 LONG = "20"  # CPU seconds of a fit in a full run, unless LONGEST has another limit
 OVER = ("cache", "duals", "epsilon", "weight")  # parts with a fit for each of many settings
 LONGEST = {
@@ -89,7 +89,7 @@ def parts(
             (part, "--tasks", task, *quick[task]) if task in quick else None,
             NEEDS[task],
             differs,
-            f"what comes after {quick[task][-1]} s of a fit" if task in quick else "all of it",
+            f"the part of a fit after {quick[task][-1]} s" if task in quick else "all of it",
             columns,
             says,
             ends(*full_level(part, task)),
@@ -121,8 +121,8 @@ TABLES = [
         "table1",
         "Table 1, and the scores of Figure 7",
         table1.says,
-        f"{CORPORA}: compare ratios. {DAYS}. The oracle's share is smaller here: the "
-        "grammar of few sentences is, and the parser is compiled. `auto` is the library's default.",
+        f"{CORPORA}, so compare ratios. {DAYS}. The oracle's share of the time is smaller here, because "
+        "the grammar comes from few sentences and the parser is compiled. `auto` is the library's default.",
         {"treebank-parses": ("--seconds", "8"), "treebank-tags": ("--seconds", "4")},
         (
             *(
@@ -155,19 +155,18 @@ TABLES = [
         ("table2",),
         ("table2", "--sets", *table2.TASKS[1:]),
         (files.COVERTYPE, files.NEWS, files.RCV1),
-        "Of the paper's five sets covertype is at hand; newsgroups and a subset of RCV1 stand "
-        "for its text. LIBSVM is in "
-        "the place of SVM-light, and LIBLINEAR, which the paper does not have, beside it.",
+        "Covertype is one of the paper's five sets; newsgroups and a subset of RCV1 replace its texts. "
+        "LIBSVM replaces SVM-light. LIBLINEAR is added; the paper does not have it.",
         "covertype",
         ("task", "method", "n", "N", "C", "cpu", "primal", "support", "oracle_calls"),
         table2.says,
-        f"LIBSVM has the first {table2.MOST_FOR_LIBSVM:,} examples of each set",
+        f"LIBSVM gets the first {table2.MOST_FOR_LIBSVM:,} examples of each set",
     ),
     *parts(
         "size",
         "Figures 1, 3, 4 and 5",
         figure1.says,
-        f"{CORPORA}: compare slopes. {DAYS}.",
+        f"{CORPORA}, so compare slopes. {DAYS}.",
         PARSES,
         ROW,
         tuple(NEEDS),
@@ -176,7 +175,7 @@ TABLES = [
         "best_c",
         "Figure 2",
         figure2.says,
-        f"{CORPORA}: compare slopes. Three values of C are tried for each size.",
+        f"{CORPORA}, so compare slopes. Three values of C are tried for each size.",
         {},
         ("task", "method", "n", "C", "cpu", "oracle_calls", "test_score", "status"),
     ),
@@ -184,7 +183,7 @@ TABLES = [
         "cache",
         "Figure 6",
         figure6.says,
-        f"{CORPORA}: compare slopes.",
+        f"{CORPORA}, so compare slopes.",
         BRIEF,
         ("task", "cache", "n", "cpu", "iterations", "oracle_calls", "gap", "status"),
     ),
@@ -199,8 +198,8 @@ TABLES = [
             *("to_learn", "test_score", "n_slack_test_score", "status"),
         ),
     ),
-    *parts("epsilon", "Figure 8", figure8.says_epsilon, f"{CORPORA}: compare slopes.", PARSES),
-    *parts("weight", "Figure 9", figure8.says_weight, f"{CORPORA}: compare slopes.", PARSES),
+    *parts("epsilon", "Figure 8", figure8.says_epsilon, f"{CORPORA}, so compare slopes.", PARSES),
+    *parts("weight", "Figure 9", figure8.says_weight, f"{CORPORA}, so compare slopes.", PARSES),
     Table(
         "cutting_plane/corollary2",
         f"{PAPER}, Corollary 2",
@@ -219,7 +218,7 @@ TABLES = [
         ("ordinal",),
         ("ordinal",),
         files.GRADES,
-        "The paper names the method and has no numbers; grades of documents are at hand.",
+        "The paper names the method and has no numbers. The data here are grades of documents.",
         "nothing",
         says=ordinal.says,
     ),
@@ -227,8 +226,8 @@ TABLES = [
         "threads",
         "Section 4, parallelisation",
         threads.says,
-        "The paper has an expectation and no numbers. Epsilon is 30 times the paper's. Clocks of a busy "
-        "machine mean little.",
+        "The paper has an expectation and no numbers. Epsilon is 30 times the paper's. Wall-clock "
+        "times of a busy machine are not reliable.",
         {},
         ("task", "threads", "load", "wall", "cpu", "oracle_share", "iterations", "status"),
         ("treebank-parses", "treebank-tags"),
@@ -240,7 +239,7 @@ TABLES = [
         ("liblinear", "--tasks", "covertype", "--seconds", ALL_CLASSES),
         None,
         (files.COVERTYPE,),
-        "The paper compares two classes only (Table 2); here all seven, on one objective.",
+        "The paper compares only two classes (Table 2). Here all methods learn seven, with one objective.",
         "all of it",
         ("method", "n", "C", "cpu", "primal", "excess", "iterations", "oracle_calls", "status"),
         liblinear.says,

@@ -51,7 +51,7 @@ def says(rows: Sequence[reading.Row]) -> list[str]:
             most = 1 / (1 - share + share / threads)
             found.append(
                 f"{task}: {threads} threads are {wall / reading.number(row, 'wall'):.2f} times as fast; with "
-                f"{100 * share:.0f} % in the oracle at most {most:.2f} (load average of the last minute "
-                f"{reading.number(row, 'load'):.1f})."
+                f"{100 * share:.0f} % of the time in the oracle, {most:.2f} is the limit (load "
+                f"average of the last minute {reading.number(row, 'load'):.1f})."
             )
     return found

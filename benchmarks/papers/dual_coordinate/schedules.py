@@ -113,10 +113,10 @@ def says(rows: Sequence[Row]) -> list[str]:
             mean_of(rows, data, "bound", key, "cpu") for key in ("true, every pass", "running")
         )
         sentences.append(
-            f"{data}: {random:.1f} passes in random order, {cyclic:.1f} in that of the examples, {gap:.1f} "
-            f"by the gap. Pruning keeps {pruned / max(all_kept, 1):.0%} of the outputs that passes in order "
-            f"keep. The true bound after every pass takes {true / running:.2f} times the CPU of the running "
-            "one (the paper: about 2)."
+            f"{data}: {random:.1f} passes in random order, {cyclic:.1f} in the order of the examples, "
+            f"{gap:.1f} with the gap schedule. Pruning keeps {pruned / max(all_kept, 1):.0%} of the outputs "
+            f"that passes in order keep. The true bound after every pass takes {true / running:.2f} times "
+            "the CPU of the running bound (the paper: about 2)."
         )
     return sentences
 

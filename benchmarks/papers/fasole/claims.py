@@ -45,9 +45,9 @@ def of_set(name: str, rows: Sequence[Row]) -> Iterable[str]:
         for each in lambdas:
             open_gap = "" if done[other, each] else " (not at the gap)"
             ratios.append(f"{passes[other, each] / passes['fasole', each]:.1f}{open_gap}")
-        shown = f"passes of {other} over those of fasole, lambda {', '.join(lambdas)}"
+        shown = f"passes of {other} divided by passes of fasole, lambda {', '.join(lambdas)}"
         yield f"{name}: {shown}: {', '.join(ratios)}. {claim}."
-    yield f"{name}, added up over lambda: {accumulated(rows)}."
+    yield f"{name}, sums over lambda: {accumulated(rows)}."
     missed = "0.1 and 0.01" if name.startswith("faces68") else "0.01 and 0.001"
     reached = [each for each in lambdas if done["bcfw", each]]
     yield (
@@ -64,7 +64,7 @@ def accumulated(rows: Sequence[Row]) -> str:
             ours, paper = (
                 total(rows, other, c) / total(rows, "fasole", c) for c in (column, theirs)
             )
-            found.append(f"{column} of {other} over fasole {ours:.2g} (the paper {paper:.2g})")
+            found.append(f"{column} of {other} / fasole {ours:.2g} (the paper {paper:.2g})")
     return ", ".join(found)
 
 

@@ -11,9 +11,8 @@ from benchmarks.papers.table import Table
 PAPER = "Franc: FASOLE, Fast Algorithm for Structured Output Learning (2014)"
 NEEDS = {"usps": files.USPS, "ocr": (files.OCR,), "faces68": (files.FACES,)}
 STANDS = (
-    " faces68 (500 faces, 8 landmarks, local binary patterns) is beside the paper's LANDMARK: "
-    "other images, so that "
-    "only the order of the methods can be compared."
+    " faces68 (500 faces, 8 landmarks, local binary patterns) takes the place of the paper's "
+    "LANDMARK. Its images are different, so compare only the order of the methods."
 )
 QUICK = {"usps": "8", "ocr": "20"}  # seconds of a fit in a quick run
 LONG = {"faces68": "20"}  # seconds of a fit in a full run, if not 600
@@ -26,10 +25,11 @@ TABLES = [
             ("--data", data, "--seconds", LONG.get(data, "600")),
             ("--data", data, "--seconds", QUICK[data]) if data in QUICK else None,
             NEEDS[data],
-            "CPU seconds here, wall-clock time of Matlab there. What the rows say of the "
-            "paper's claims is computed from "
-            "them, below the table." + STANDS * (data == "faces68"),
-            f"what comes after {QUICK[data]} s of a fit" if data in QUICK else "all of it",
+            "Our times are CPU seconds, the paper's are wall-clock times of Matlab. The sentences "
+            "below the table compare its rows with the paper's claims."
+            + STANDS
+            * (data == "faces68"),
+            f"the part of a fit after {QUICK[data]} s" if data in QUICK else "all of it",
             (
                 *(
                     "data",
@@ -57,7 +57,7 @@ TABLES = [
             ("--part", "figure1", "--data", data, "--seconds", "3"),
             NEEDS[data],
             "The paper has curves and no numbers." + STANDS * (data == "faces68"),
-            "what comes after 3 s of a method",
+            "the part of a fit after 3 s",
             says=figure1.says,
             full_ends=f"a method ends after {figure1.LONGEST:g} s of CPU",
         )

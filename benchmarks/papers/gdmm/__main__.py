@@ -47,8 +47,10 @@ def ends(part: str) -> str:
         return ""
     found = [task["seconds"] for task in own[part]]
     if own[part] in (sets["tasks"], sets["many"]):
-        return f"a method ends after {min(found)} to {max(found)} s of CPU, by task, inside a step, too"
-    return f"a method ends with the step that spends {min(found)} to {max(found)} s of CPU, by task"
+        return f"a method ends after {min(found)} to {max(found)} s of CPU (by task), even inside a step"
+    return (
+        f"a method ends with the step that reaches {min(found)} to {max(found)} s of CPU (by task)"
+    )
 
 
 def all_curves(config: dict[str, Any], tasks: Sequence[str], small: bool) -> list[Row]:

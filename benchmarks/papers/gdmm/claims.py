@@ -16,7 +16,7 @@ def curves(rows: Sequence[Row]) -> list[str]:
     return [
         *gaps(rows),
         *beside_all_pairs(rows),
-        "The paper: with few labels GDMM is competitive, with many it is orders of magnitude ahead of "
+        "The paper: with few labels GDMM is competitive; with many it is orders of magnitude ahead of "
         "methods that look at all pairs of labels.",
     ]
 
@@ -30,9 +30,9 @@ def beside_all_pairs(rows: Sequence[Row]) -> list[str]:
         others = [name for name in (*ALL_PAIRS, DEFAULT) if name in last]
         if GDMM in last and others:
             ratios = ", ".join(
-                f"{short(over(last[GDMM], last[m], 'gap'))} times that of {m}" for m in others
+                f"{short(over(last[GDMM], last[m], 'gap'))} times the gap of {m}" for m in others
             )
-            found.append(f"{task}: the gap of {GDMM} at its end is {ratios}.")
+            found.append(f"{task}: the final gap of {GDMM} is {ratios}.")
     if not found:
         return []
     return [*found, f"{', '.join(ALL_PAIRS)} look at all pairs of labels; {DEFAULT} does not."]
@@ -52,17 +52,17 @@ def labels(rows: Sequence[Row]) -> list[str]:
         found.append(f"{task}, objective of the relaxation{objective(rows, task)}.")
         if chosen(rows, task=task)[-1]["labellings"] not in ("", "nan"):
             found.append(
-                f"{task}, objective over labellings, which {ARGMAX} minimise, at most: "
+                f"{task}, upper bound on the objective over labellings, which {ARGMAX} minimise: "
                 f"{ends(rows, task, 'labellings')}."
             )
         found.append(f"{task}, micro F1: {ends(rows, task, 'micro_f1')}.")
         found.append(f"{task}, CPU seconds of a step: {steps(rows, task)}.")
     return [
         *found,
-        "The paper: Soft-BCFW may end above the optimum, the less so and the later the larger rho is; GDMM "
-        "does not. On EUR-Lex (410 labels, 19,348 examples) the objective was too expensive for the paper, "
-        "too; a step of GDMM takes a few seconds there, one of every other method, and of GDMM without its "
-        "sublinear oracle, more than 1,000 s.",
+        "The paper: Soft-BCFW may end above the optimum, but GDMM does not. With a larger rho Soft-BCFW ends "
+        "closer to the optimum, but later. On EUR-Lex (410 labels, 19,348 examples) the objective was too "
+        "expensive for the paper, too. There a step of GDMM takes a few seconds. A step of every other "
+        "method, and of GDMM without its sublinear oracle, takes more than 1,000 s.",
     ]
 
 
@@ -75,7 +75,7 @@ def objective(rows: Sequence[Row], task: str) -> str:
     if not own[-1].get("sampled"):
         return f": {ends(rows, task, 'primal')}"
     last = [chosen(own, method=method)[-1] for method in values(own, "method")]
-    found = ", ".join(
+    found = "; ".join(
         f"{row['method']} {number(row, 'sampled'):.3g} +- {number(row, 'sampled_error'):.1g}"
         for row in last
     )
@@ -98,7 +98,7 @@ def steps(rows: Sequence[Row], task: str) -> str:
         spent, whole = number(row, "cpu_s"), number(row, "steps")
         each = f"{spent / whole:.2g}" if whole else f"more than {spent:.2g}"
         found.append(f"{method} {'at most ' if whole and row['ended'] else ''}{each}")
-    return ", ".join(found)
+    return "; ".join(found)
 
 
 def iterations(rows: Sequence[Row]) -> list[str]:
@@ -113,8 +113,8 @@ def iterations(rows: Sequence[Row]) -> list[str]:
     return [
         *gaps(rows),
         *beside_exhaustive(rows),
-        "The paper: GDMM converges at a linear rate, and faster than Soft-BCFW, whose end is above the "
-        "optimum; its sublinear oracle takes a tenth of the time on ChineseOCR (3,039 labels).",
+        "The paper: GDMM converges at a linear rate, and faster than Soft-BCFW, which ends above the "
+        "optimum. GDMM's sublinear oracle takes a tenth of the time on ChineseOCR (3,039 labels).",
     ]
 
 
@@ -130,7 +130,7 @@ def beside_exhaustive(rows: Sequence[Row]) -> list[str]:
         if both:
             last = both[-1]
             found.append(
-                f"{task}: {last} passes take {short(number(ordered[last], 'cpu_s'))} s; where each search "
+                f"{task}: {last} passes take {short(number(ordered[last], 'cpu_s'))} s; if each search "
                 f"looks at all pairs, {short(over(every[last], ordered[last], 'cpu_s'))} times as long."
             )
     return found
@@ -146,6 +146,6 @@ def ends(rows: Sequence[Row], task: str, name: str) -> str:
     last = [
         chosen(rows, task=task, method=m)[-1] for m in values(chosen(rows, task=task), "method")
     ]
-    return ", ".join(
+    return "; ".join(
         f"{row['method']} {number(row, name):.4g} ({number(row, 'cpu_s'):.2g} s)" for row in last
     )

@@ -14,7 +14,7 @@ def memory(rows: Sequence[Row]) -> list[str]:
         for row in rows
     )
     within = all(row["within"] == "True" for row in rows)
-    return [f"Peaks are {peaks}; {'all' if within else 'not all'} within what is allowed."]
+    return [f"Peaks are {peaks}; {'all' if within else 'not all'} within the allowed memory."]
 
 
 def objective(rows: Sequence[Row]) -> list[str]:

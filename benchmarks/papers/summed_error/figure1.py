@@ -71,14 +71,14 @@ def says(rows: Sequence[reading.Row]) -> list[str]:
             times[method] = reading.number(near, "cpu")
             right = reading.number(own[-1], "accuracy")
             ends.append(f"{method} {len(own)} steps, {right:.1f} % right")
-        shown = ", ".join(f"{method} {reading.short(cpu)} s" for method, cpu in times.items())
+        shown = "; ".join(f"{method} {reading.short(cpu)} s" for method, cpu in times.items())
         ratio = times[METHODS[1]] / times[METHODS[0]]
         found.append(
             f"{task}: within 1 % of the end of its own curve: {shown}. Cutting planes take "
-            f"{reading.short(ratio)} times the time of SDCD. At their ends: {', '.join(ends)}."
+            f"{reading.short(ratio)} times the time of SDCD. At their ends: {'; '.join(ends)}."
         )
     return [
         *found,
-        "The paper: SDCD is there an order of magnitude earlier than cutting planes. A loss times ten is the "
-        "problem with C / 10, whose end is at a gap ten times as large, too.",
+        "The paper: SDCD gets there an order of magnitude earlier than cutting planes. Ten times the loss "
+        "is the same problem as C / 10; its fit ends at a gap that is ten times as large, too.",
     ]

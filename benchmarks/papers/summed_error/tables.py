@@ -13,9 +13,8 @@ from benchmarks.papers.table import Table
 PAPER = "Balamurugan, Shevade, Babu: Linear Summed Error Structural SVMs"
 NEEDS = {"treebank-tags": (files.TREEBANK_TAGS,), "brown-tags": (files.BROWN,)}
 CORPORA = (
-    "The treebank sample is a tenth of WSJPOS, and Brown is split in another way; affixes of "
-    "at most five letters that "
-    "occur twice are features here"
+    "The treebank sample is a tenth of WSJPOS, and Brown is split differently. Here affixes of at "
+    "most five letters that occur twice are features"
 )
 
 LONG_TAGS = {"sizes": (), "table5": ("--seconds", "40"), "figure2": ("--seconds", "30")}
@@ -23,7 +22,7 @@ LONG_CLASSES = ("--seconds", "40")
 OCR_SECONDS = str(json.loads(command.CONFIG.read_text(encoding="utf-8"))["ocr"]["cpu"])
 QUICK_TAGS = ("--sentences", "1000", "--seconds", "3")
 QUICK_METHODS = ("sdcd as printed", "sdcd", "cutting planes", "maximum")
-LEFT_OUT = "all but {} sentences; what comes after {} s of a fit"
+LEFT_OUT = "all but {} sentences; the part of a fit after {} s"
 
 
 def ends(limit: tuple[str, ...]) -> str:
@@ -43,8 +42,8 @@ def of_tags(
             (part, "--tasks", task, *LONG_TAGS[part]),
             (part, "--tasks", task, *quick[task]) if task in quick else None,
             NEEDS[task],
-            f"{CORPORA}. The gap of 0.01 is the mean over the sentences of the reduced problem's, as SDCD "
-            "sees it in its last pass; `reduced_gap` is computed anew after the end.",
+            f"{CORPORA}. The gap of 0.01 is the mean gap of the reduced problem over the sentences, as SDCD "
+            "sees it in its last pass. `reduced_gap` is computed again at the end.",
             LEFT_OUT.format(*quick[task][1::2]) if quick.get(task) else "nothing",
             says=says,
             full_ends=ends(LONG_TAGS[part]),
@@ -61,13 +60,11 @@ TABLES = [
         ("ocr",),
         ("ocr", "--folds", "0", "--weights", "0.1", "--methods", *QUICK_METHODS),
         (files.OCR,),
-        "Times are of another machine; accuracies can be compared one by one. As printed, "
-        "Algorithm 2 ends after its first "
-        "pass for C = 0.01: the threshold of 1e-4 is not relative to C, and a multiplier moves "
-        "by C at most. So it "
-        "is taken in units of C^2 here. The paper's cutting planes end at an epsilon of 0.1 of "
-        "the sum over all words, ours "
-        "at 0.01 of the mean.",
+        "The paper's times are from another machine; accuracies can be compared one by one. For "
+        "C = 0.01, Algorithm 2 as printed ends after its first pass, because the threshold of 1e-4 "
+        "is not relative to C and a multiplier moves by at most C. So the threshold is in units of "
+        "C^2 here. The paper's cutting planes end at an epsilon of 0.1 for the sum over all words, "
+        "ours at 0.01 for the mean.",
         "nine of the ten folds; C = 0.01 and 1; SDCD with all violators",
         (
             *(
@@ -100,11 +97,15 @@ TABLES = [
             ends(LONG_CLASSES),
         )
         for task, needs, differs in (
-            ("covertype", (files.COVERTYPE,), "The paper's set; it has curves and no numbers."),
+            (
+                "covertype",
+                (files.COVERTYPE,),
+                "The set is the paper's, which has curves and no numbers.",
+            ),
             (
                 "newsgroups",
                 (files.NEWS,),
-                "In the place of Sector; the paper has curves and no numbers.",
+                "Newsgroups replace Sector; the paper has curves and no numbers.",
             ),
         )
     ),

@@ -115,8 +115,8 @@ def says_table5(rows: Sequence[reading.Row]) -> list[str]:
         found.append(
             f"{task}: {ended(sdm)}; {ended(sdcd)}{ratio(sdcd, sdm)} (the paper: {theirs[0]:.1f} times the "
             "time of SDM). SDCD keeps "
-            f"{reading.short(outputs)} times as many outputs (the paper {theirs[1]:.1f}); it predicts "
-            f"{reading.number(sdcd, 'accuracy') - reading.number(sdm, 'accuracy'):+.2f} points."
+            f"{reading.short(outputs)} times as many outputs (the paper {theirs[1]:.1f}); its accuracy "
+            f"differs by {reading.number(sdcd, 'accuracy') - reading.number(sdm, 'accuracy'):+.2f} points."
         )
     return found
 
@@ -130,7 +130,7 @@ def ratio(sdcd: reading.Row, sdm: reading.Row) -> str:
 
 def ended(row: reading.Row) -> str:
     """Say whether a method reached its gap."""
-    how = "came to its gap" if row["finished"] == "True" else "did not come to its gap"
+    how = "reached its gap" if row["finished"] == "True" else "did not reach its gap"
     return f"{row['method'].upper()} {how} in {reading.short(reading.number(row, 'cpu'))} s"
 
 

@@ -40,7 +40,7 @@ from maxmargin.problem.plane import compact, inner
 from maxmargin.result import History
 from maxmargin.solvers.proximal import Proximal, ProximalTerm
 
-# After so many rounds in a row with late parts, a round waits for all parts; a larger number delays P.
+# After this many rounds in a row with late parts, a round waits for all parts; a larger number delays P.
 MOST_LATE_ROUNDS = 5
 # The master problem is solved to this share of the gap. The error of the dual is about the square of the
 # error of the primal, so with a coarser solution rounds would stop gaining anything.

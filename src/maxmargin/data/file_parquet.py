@@ -25,7 +25,8 @@ from maxmargin.io.quoting import short
 PARQUET_SUFFIX = ".parquet"
 CELL = 8  # estimated bytes of a cell
 NUMBER_TYPES = (bool, int, float)
-ROWS_AT_ONCE = 10_000  # rows held as dicts at a time; more take more memory, fewer more calls
+# Rows held as dicts at a time. A larger value takes more memory, a smaller one makes more calls.
+ROWS_AT_ONCE = 10_000
 RowGroup = tuple[str, int]  # a file, and the number of a row group in it
 
 

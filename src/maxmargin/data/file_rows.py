@@ -79,7 +79,7 @@ def whole_groups(path: Any, size: float) -> Iterator[tuple[int, list[str]]]:
 
 
 def last_group(lines: list[str]) -> int:
-    """The line at which the last sequence begins; lines without a qid may lie within a sequence."""
+    """Return the number of lines before the last sequence; lines without a qid may lie within a sequence."""
     last = None
     for k in range(len(lines), 0, -1):
         own = group_of(lines[k - 1])

@@ -118,7 +118,7 @@ class ShardFolder:
         self.leave()
 
     def _installed(self) -> bool:
-        """Whether the manifest already names the new files, since an interrupt may come right after."""
+        """Whether the manifest already names the new files; an interrupt may come just after that."""
         try:
             return bool(self.written) and read_manifest(self.path).generation == self.generation
         except (ShardError, OSError):

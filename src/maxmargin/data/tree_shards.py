@@ -78,7 +78,7 @@ class TreeShardWriter(ShardWriter):
 
 
 def sentence_words(X: Any, tree: ParseTree | None) -> list[str]:
-    """Return the words of a sentence; refuse anything else, and a sentence unlike its tree."""
+    """Return the words of a sentence; reject other objects, and words that differ from the tree's."""
     if X is None and tree is None:
         raise ValueError("a sentence, a tree or both are needed, got neither")
     words = tree.leaves() if X is None and tree is not None else X

@@ -27,7 +27,7 @@ TRIAL_SECONDS = 5.0  # seconds for all trials, or the time of the fit if it is l
 LEAP = 1000.0  # largest factor on C between trials; a larger one may skip the C that works
 ROUNDED = 1 - 1e-9  # factor on a bound that allows for rounding in sums of another order
 GLANCE = 200  # examples to look at first: most models that predict two labels show both among these
-FEW = 2000  # up to so many examples, predicting all is faster than slicing some off
+FEW = 2000  # up to this many examples, predicting all is faster than selecting some
 
 
 def advise(svm: Any, given: Any, problem: Problem, result: Result) -> None:

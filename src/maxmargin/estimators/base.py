@@ -424,7 +424,7 @@ class BaseSVM(CallbackSupportMixin, Reporting):
         return self.prior
 
     def _asks_for(self) -> tuple[str, ...]:
-        """Names of the regulariser's parameters that are given."""
+        """Names of the regulariser's parameters that are not None."""
         given = ((PRIOR, self._prior()), (NONNEGATIVE, self.nonnegative))
         return tuple(name for name, value in given if value is not None)
 

@@ -19,7 +19,7 @@ from maxmargin.data.table import Table
 from maxmargin.estimators.base import BaseSVM
 from maxmargin.models.beliefs import Beliefs
 
-MOST_OUTPUTS = 10_000  # largest k of ``conformal``: so many outputs are listed per example
+MOST_OUTPUTS = 10_000  # largest k of ``conformal``, the number of outputs listed per example
 
 
 def is_calibrated(svm: Any) -> bool:

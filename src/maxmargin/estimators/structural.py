@@ -82,6 +82,7 @@ class Structured(ConfidentSVM, Inspection):
         return {"model": model}
 
     def _adopt(self, model: Any, w: np.ndarray) -> None:
+        """Set ``model_``, ``coef_`` and, if the model has labels, ``classes_``."""
         self.model_, self.coef_ = model, w
         if hasattr(model, "classes_"):
             self.classes_: np.ndarray = model.classes_

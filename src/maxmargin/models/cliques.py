@@ -2,8 +2,9 @@
 
 A factor over m nodes becomes a node of its own, without features or loss. The label of this node is the state
 of the factor. Edges to its members allow each state only the labels that belong to it. So the argmax, the
-relaxation and the certificates for nodes and edges also serve for such factors. The linear relaxation equals
-that of the factors themselves: given the state, the labels of the members are independent of each other.
+relaxation and the certificates for nodes and edges also serve for such factors. The linear relaxation over
+nodes and edges equals the linear relaxation over factors, because a state fixes or frees each member's label
+independently of the other members.
 
     "full"       a state and a weight for each labelling of the members     K_1 ... K_m states
     "diagonal"   K weights, one for each label that all members have

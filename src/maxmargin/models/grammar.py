@@ -68,7 +68,7 @@ class GrammarExamples(CompiledExamples):
     def extent(self) -> Extent:
         words = np.array([len(sentence) for sentence in self.sentences], dtype=np.float64)
         longest = int(words.max(initial=1))
-        # A span sums over its splits and the rules.
+        # The score of a span is a sum over its splits and over the rules.
         parts, rules = int(2 * words.sum()), longest * self.dimension
         return Extent(2 * words, 2 * longest, 2 * longest, parts, rules, True)
 

@@ -66,9 +66,9 @@ class PlaneExamples(Examples):
         raise NotImplementedError
 
     def distinct(self, blocks: np.ndarray, outputs: Any) -> bool:
-        """Whether no plane of a block appears more often than outputs have it.
+        """Whether each plane of a block appears at most once for each output that has this plane.
 
-        If the outputs are not all known, a plane may appear only once.
+        If the outputs are not all known, each plane may appear only once.
         """
         seen = Counter(zip(blocks.tolist(), map(plane_key, outputs), strict=True))
         again = {block for (block, _), times in seen.items() if times > 1}

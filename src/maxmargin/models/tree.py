@@ -35,7 +35,7 @@ LOOSE = 3.0
 class TreeExamples(CompiledExamples):
     """Maps in the core."""
 
-    strict = False  # whether the loss counts the parts that are not at their place
+    strict = False  # whether the loss counts misplaced parts
 
     def __init__(
         self,

@@ -66,7 +66,7 @@ class Problem:
     _zero: tuple[float, SquaredNorm, float] | None = None
     # The last support whose plane was computed, and that plane.
     _plane: tuple[Support, tuple[float, np.ndarray]] | None = None
-    sizes: Sizes | None = None  # sizes of the examples with these masses, for ``problem.rounding``
+    sizes: Sizes | None = None  # sizes of the examples, cached for ``problem.rounding``
 
     def __init__(
         self,
@@ -368,7 +368,7 @@ class Problem:
         if self.frozen is not None:
             offset, vector = self.frozen.offset + offset, vector - self.frozen.vector
         free = self.regularizer.free
-        if free is not None:  # free weights need a sum of zero, which holds up to rounding
+        if free is not None:  # sum a psi must be 0 at free weights, and is up to rounding
             vector = vector.copy()
             columns = np.flatnonzero(free)
             rows = self.examples.select(support.blocks, support.outputs, columns)

@@ -103,7 +103,7 @@ class Sizes:
 
 
 def sizes_of(examples: Examples, mass: np.ndarray) -> Sizes:
-    """Return the sizes of these examples with these masses."""
+    """Return the sizes that bound rounding errors; `mass` has the weight of each example."""
     extent = examples.extent()
     lengths = extent.lengths
     if examples.formulation.rescaling == "slack" and not examples.checked:
@@ -136,9 +136,9 @@ def largest_losses(examples: Examples) -> np.ndarray:
 class Tilted:
     """Errors of a computed plane b + <w, v> of distributions over outputs.
 
-    The distributions belong to weights u, ``at``. ``offset`` is the error of b + <u, v>. ``vector``
-    is the error of v, and counts as far as w differs from u. ``at`` is None if the distributions
-    belong to potentials; u is then zero.
+    The distributions belong to weights u, which ``at`` holds. ``offset`` is the error of b + <u, v>.
+    ``vector`` is the error of v; its effect grows with the distance of w from u. If the
+    distributions belong to potentials, ``at`` is None and u is zero.
     """
 
     offset: float = 0.0
@@ -185,7 +185,7 @@ class Rounding:
     regularizer: Any
     frozen: Any
     w: np.ndarray
-    examples: Any = None  # the examples of any part: all have the same metric
+    examples: Any = None  # the examples of one part; all parts have the same metric
     soft: bool = False
     sizes: Sizes = Sizes()
     blocks: int = 0

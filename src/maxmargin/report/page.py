@@ -115,7 +115,7 @@ def certificate(subject: Subject) -> str:
 
 
 def convergence(subject: Subject) -> str:
-    """Charts of the gap, the bounds and the planes against passes."""
+    """Charts of the gap, the bounds and the number of cached planes against passes."""
     history = getattr(subject.svm, "history_", None)
     if not history or not set(DRAWN) <= set(history):
         return ""

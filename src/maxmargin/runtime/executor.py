@@ -19,7 +19,8 @@ import numpy as np
 
 from maxmargin._core import core
 
-# Seconds between two checks of the deadline. Larger: interrupts and limits act late; smaller: more wake-ups.
+# Seconds between two checks of the deadline. If it is larger, interrupts and limits act late; if it is
+# smaller, the thread wakes up more often.
 OFTEN = 0.05
 MOST_JOBS = 65_536  # largest n_jobs; a larger one is a typing mistake
 
@@ -55,7 +56,7 @@ class Threads:
         found: dict[int, Any] = {}
         asked = 0  # the id of the process whose threads have the pieces
         while len(found) < len(pieces):
-            if asked != os.getpid():  # at first, and in a child that was forked meanwhile
+            if asked != os.getpid():  # in the first round, and after a fork in the child
                 asked, answers = os.getpid(), self._ask(work, pieces, found)
             try:
                 number, answer, error = answers.get(timeout=OFTEN)

@@ -137,10 +137,10 @@ class BoxState(KeptState):
         return replace(whole.chosen(own, self.problem.examples.output_sizes(found)), partial=True)
 
     def usage(self) -> tuple[np.ndarray, ...]:
-        """Return four numbers for each block.
+        """Return four arrays with a number for each block.
 
-        They are its part of the gap by mass, the bytes of its planes, one more than the number of
-        its multipliers below the bound, and the sum of its multipliers.
+        The numbers are the block's part of the gap divided by its mass, the bytes of its planes,
+        1 + the number of its multipliers below the bound, and the sum of its multipliers.
         """
         found, multipliers, _ = self.core.support()
         n, sizes = self.problem.n_blocks, self.problem.examples.output_sizes(found)
@@ -210,7 +210,7 @@ class ExplicitBoxState(AskedState, BoxState):
 def tilted_by_plane(problem: Problem) -> Problem:
     """Return the problem with the linear part of its frozen plane moved into the regulariser.
 
-    A linear term shifts the mean of the regulariser; only a constant remains of the plane.
+    A linear term shifts the mean of the regulariser, so only the offset of the plane still counts.
     """
     if problem.frozen is None:
         return problem

@@ -26,16 +26,16 @@ LEAST_ROUNDS, ROUNDS_BEFORE = 2, 2
 # Factor on the last estimate: the next target if a step follows although the target was met.
 FURTHER = 1e-2
 # Factors on the gap that visits saw while w moved, which give the gap at the end of a round. If
-# they are too small, exact passes are made in vain; if too large, rounds. An exact pass of small
-# data costs more than a round.
+# they are too small, some exact passes are made in vain; if they are too large, some rounds are. An
+# exact pass of small data costs more than a round.
 HINDSIGHT, HINDSIGHT_OF_SMALL = 1.4, 2.0
 # If an epoch saw a gap above this factor times the target, old parts of the gap are measured again
 # before the estimate counts. Larger values trust old parts more often and risk an exact pass in
 # vain.
 FAR, FAR_OF_SMALL = 10.0, 3.0
-# Satisfied blocks rest only if at most this share of all blocks is not satisfied, and always on
-# small data. With more unsatisfied blocks, rests save little, and sweeps over those blocks move w
-# far away from where resting blocks were seen.
+# Satisfied blocks are skipped for some rounds if at most this share of all blocks is not satisfied.
+# On small data they are always skipped. If the share is larger, skipping saves little, and the other
+# blocks move w far away from the w at which the skipped blocks were satisfied.
 FEW_BLOCKS = 0.125
 # If the target gap is below PRECISE times the loss, rounds that leave a gap below CLIMB_BELOW times
 # the loss end with a climb of the face. For rougher solutions a climb costs more time than it

@@ -3,9 +3,9 @@
     risk(w) >= b_c + <g_c, w>  for every cut c;     D(beta) = <b, beta> - R*(- sum_c beta_c g_c)
 
 with beta on the simplex. With a prior, w = m + Sigma q; without one, m = 0 and Sigma = I. Then
-D(beta) = <b + <g, m>, beta> - 1/2 |sum_c beta_c g_c|^2 in the metric of Sigma. Any beta is a dual
-point of the problem: each cut is one, as it has one output of every block, and the multipliers of
-the problem are their mixture.
+D(beta) = <b + <g, m>, beta> - 1/2 |sum_c beta_c g_c|^2 in the metric of Sigma. A cut takes
+one output of every block, so it is a dual point of the problem. Any beta is a mixture of such dual
+points, hence a dual point as well.
 """
 
 from __future__ import annotations

@@ -15,9 +15,9 @@ the blocks that the last pass visited:
     2. if PACE G is below MEAN_AT_END tol, also Algorithm 2, until every cached g_i is at most tol
 
 The first passes after the marks are removed find many violations, so an early end of (12) costs
-little. The last passes find few and need (12) solved as printed. Without that, the same few blocks
-return again and again. If tol is near rounding, this happens long before the end. So (12) is solved
-as printed once PACE G is below FINE D, where D is the dual.
+little. The last passes find few violations. Then (12) must be solved to the precision that the paper
+prints, or the same few blocks return again and again. If tol is near rounding errors, they return
+long before the end. So (12) is solved to that precision if PACE G is below FINE D; D is the dual.
 
 The paper compares the sum of g_i with tol at the end; here the gap is their mean, weighted by mass.
 """
@@ -38,7 +38,9 @@ from maxmargin.solvers.proximal import STIFFEST, Proximal, ProximalState
 
 PACE = 0.05  # the gap of (12) is small if it is below this fraction of G
 MEAN_AT_END = 0.05  # fraction of tol: the typical mean of the g_i once almost all are below tol
-FINE = 1e-6  # fraction of the dual: gaps below it only matter if tol is near rounding
+# Fraction of the dual: if PACE * G is below it, (12) is solved as the paper prints it. This happens
+# before the last passes only if tol is near rounding errors.
+FINE = 1e-6
 # Fraction of tol, or of the target mean of g_i: the proximal rounds leave blocks with a smaller g_i
 # alone.
 LEFT_ALONE = 0.2
@@ -141,8 +143,8 @@ class Fasole(Solver):
         loose = enough > end
         open_blocks, visit = self._sweep(problem, state, problem.active)
         if len(open_blocks) > 0 and visit.gain <= NO_GAIN * problem.total:
-            # The remaining g_i are rounding. Blocks that are marked as satisfied may still have
-            # more: check all.
+            # The remaining g_i are rounding errors. Blocks that are marked as satisfied may have a
+            # larger g_i: check all blocks.
             state.satisfied[:] = False
             return
         far = visit.violation > (enough if loose else 2 * enough)

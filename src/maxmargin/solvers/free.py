@@ -41,7 +41,7 @@ SLOW_SHARE = 0.3  # slow: more than this share of the last residual is left
 SURE = 0.1
 INNER = 0.3  # factor on tol for the proximal problems
 EXACT = 1e-13  # share of sum a |psi_F| below which r counts as zero
-LEAST_FACTOR = 1e-9  # factors on multipliers below this are rounding errors of zero
+LEAST_FACTOR = 1e-9  # a smaller factor on a multiplier is a rounding error, and becomes zero
 
 
 @dataclass

@@ -84,7 +84,10 @@ def posteriors(problem: Problem, w: np.ndarray) -> Support:
 
 
 def weights_at(problem: Problem, point: Support) -> np.ndarray:
-    """Return the w that distributions had with their own masses, given or computed from q."""
+    """Return the w of a stored point.
+
+    The point holds w itself, or distributions with the masses that they had; then w follows from q.
+    """
     if len(point.multipliers) != problem.n_blocks:
         raise ValueError(
             f"warm_start: the last fit had {len(point.multipliers)} examples, now there are "

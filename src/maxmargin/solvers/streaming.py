@@ -163,7 +163,7 @@ class Streaming(Solver):
     def _settle(self, state: StreamState) -> float:
         """Make one more round over the cache, with the proximal term."""
         window = state.reopened()
-        # The proximal term only pays in the long run. During the pass it would lower D(a).
+        # The proximal term pays only over many rounds; in a pass over new examples it would lower D(a).
         window.inner.k = state.k
         gap = self._round(window)
         state.k, state.rounds_left = window.inner.k, state.rounds_left - 1  # type: ignore[operator]

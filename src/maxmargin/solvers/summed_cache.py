@@ -36,7 +36,11 @@ SKIP = 1  # number of rounds that a satisfied block misses
 
 @dataclass
 class SummedState:
-    """The box state of the examples in memory, the threshold for satisfied blocks, and their rests."""
+    """The box state of the examples in memory, and which of their blocks are satisfied.
+
+    A block is satisfied if its part of the gap is below ``satisfied_below``. ``rest`` counts the
+    rounds that each block still misses.
+    """
 
     dual: BoxState
     satisfied_below: float
