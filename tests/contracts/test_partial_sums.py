@@ -252,7 +252,7 @@ def test_a_warm_start_a_checkpoint_a_file_and_threads(seed, tmp_path):
     longer.fit(case.X, Y, checkpoint=file, resume=True)
     assert longer.objective_path_[0] == short.objective_path_[-1]
     assert longer.objective_path_[-1] == pytest.approx(crf.objective_path_[-1], rel=1e-4)
-    with refusal("checkpoint of something else"):
+    with refusal("checkpoint of another fit"):
         longer.fit(case.X, case.Y, checkpoint=file, resume=True)
 
 

@@ -282,7 +282,7 @@ def test_a_checkpoint_replaces_no_other_file(tmp_path):
     (tmp_path / "rows").write_text("1 1:1\n2 2:1\n" * 20)
     read = read_file(str(tmp_path / "rows"), format="svmlight")
     svm = mm.StructuralSVM(mm.models.Multiclass(), solver="streaming")
-    with refusal("checkpoint", "is no checkpoint", kinds=(ValueError,)):
+    with refusal("checkpoint", "is not a checkpoint", kinds=(ValueError,)):
         svm.fit([(read.X, read.Y)], checkpoint=tmp_path / "rows")
     (tmp_path / "empty").touch()
     for _ in range(2):
