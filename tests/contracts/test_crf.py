@@ -341,9 +341,9 @@ def test_what_has_no_sums_is_refused_with_a_reason(generator):
         mm.CRF(models.Chain(), formulation="max").fit(X, Y)
     with refusal("hinge must be one of"):
         mm.StructuralSVM(models.Chain(), hinge="log").fit(X, Y)
-    with refusal("does not solve formulation='log'", "lbfgs"):
+    with refusal("does not support formulation='log'", "lbfgs"):
         mm.CRF(models.Chain(), solver="proximal").fit(X, Y)
-    with refusal("no regulariser"):
+    with refusal("log loss needs a regulariser on every weight"):
         d = mm.CRF(models.Chain()).fit(X, Y).coef_.size
         mm.CRF(models.Chain(), prior=(0.0, np.r_[np.inf, np.ones(d - 1)])).fit(X, Y)
 

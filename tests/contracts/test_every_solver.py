@@ -73,7 +73,7 @@ REFUSED = {
     ),
     "gdmm": (
         ("multiclass", "binary", "grammar", "tree", "ranking", "edges", "second", "chain-illegal"),
-        "needs a model of nodes and edges",
+        "needs a model with nodes and edges",
     ),
 }
 

@@ -135,7 +135,7 @@ def test_a_formulation_that_a_solver_does_not_declare_is_refused(solver, hinge, 
         found = mm.train(problem, solver(), tol=0.1, max_passes=3, random_state=0).certificate
         assert found.dual <= found.primal < np.inf
     else:
-        with refusal(solver.name, f"does not solve {problem.formulation}"):
+        with refusal(solver.name, f"does not support {problem.formulation}"):
             mm.train(problem, solver(), tol=0.1, max_passes=3, random_state=0)
 
 
@@ -175,7 +175,7 @@ def test_a_form_of_gdmm_refuses_the_options_of_others(form, option, seed):
         assert changed.pop(option) == OPTIONS[option] != plain.pop(option)
         assert changed == plain
     else:
-        with refusal("Gdmm", option, "cannot be set on", form.examples):
+        with refusal("Gdmm", option, "cannot be set for", form.examples):
             mm.train(problem, solver)
 
 
@@ -224,7 +224,7 @@ def test_slow_solvers_advise_another_one(seed):
         assert "converges slowly" in result.advice and solver.name in result.advice
     assert "max_passes" in mm.train(problem, solvers.SDA(), tol=1e-12, max_passes=2).advice
     assert (
-        "on chains solver='auto'"
+        "on chains, use solver='auto'"
         in mm.train(problem, solvers.Gdmm(), tol=1e-12, max_passes=2).advice
     )
 

@@ -161,7 +161,7 @@ def test_options_are_checked():
 def test_a_warm_start_must_fit_the_budget(generator):
     X, Y = data_of("multiclass", generator)
     svm = svm_of("multiclass", "auto", warm_start=True).fit(X, Y)
-    with refusal("cache_bytes = 1000", "warm start"):
+    with refusal("cache_bytes = 1000", "multipliers of the warm start"):
         svm.set_params(solver=solvers.Streaming(cache_bytes=1000)).fit(X, Y)
     before = svm.certificate_.dual
     svm.set_params(solver="streaming").fit(X, Y)

@@ -276,7 +276,7 @@ def test_forged_cuts_are_refused(tmp_path):
     path = tmp_path / "fit"
     path.write_bytes(content_of("cuts"))
     rewritten(path, lambda h, a: a.update({"own.sizes": a["own.sizes"] + 1}))
-    with pytest.raises(ValueError, match="as many planes as its cuts"):
+    with pytest.raises(ValueError, match="one plane for each cut"):
         resumed("cuts", path)
 
 
