@@ -74,13 +74,13 @@ REFUSED = {
     ),
     "classes for an own model": (
         lambda: mm.StructuralSVM(PythonChain(2)).partial_fit(CHAINS, TAGS, classes=[0, 1]),
-        "classes: model PythonChain does not take them",
+        "classes: model PythonChain has no parameter classes",
     ),
     "node_weight of chunks": (
         lambda: mm.StructuralSVM(models.Chain(), solver="streaming").fit(
             [(CHAINS, TAGS)], node_weight=[[1, 1]] * 3
         ),
-        "node_weight: chunks have none",
+        "node_weight must be None if X is an iterable of chunks",
     ),
     "node_weight of an own model": (
         lambda: mm.StructuralSVM(PythonChain(2)).fit(CHAINS, TAGS, node_weight=[[1, 1]] * 3),
@@ -192,7 +192,7 @@ REFUSED = {
     ),
     "constraints of hidden parts": (
         lambda: latent().predict(X, constraints=[]),
-        "models with hidden parts take none",
+        "constraints must be None for a model with hidden parts",
     ),
     # Certificates.
     "node_weight of a certificate": (

@@ -285,7 +285,7 @@ def examples_of(X: Any, Y: Any) -> tuple[Any, Any]:
     """Return inputs and true outputs that positions index; refuse different lengths."""
     X, Y = plain_sequence(X), plain_outputs(Y)
     if Y is None:
-        raise ValueError("Y must be given: the true output of every example")
+        raise ValueError("Y must be given, with the true output of every example")
     check_lengths(X, Y)
     return X, Y
 
