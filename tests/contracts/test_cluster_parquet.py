@@ -295,7 +295,7 @@ def test_refusals_of_sequences_and_weights(tmp_path, seed):
     inside = next(i for i in range(1, 40) if table["name"][i] == table["name"][i - 1])
     refuses(r"'s\d+' lies in row groups 0 and 1", table, [inside], part=1)
     uneven = [9.0 if i == inside else v for i, v in enumerate(table["weight"])]
-    refuses("rows of different weights", {**table, "weight": uneven})
+    refuses("rows with different weights", {**table, "weight": uneven})
     gap = [None if i == 4 else v for i, v in enumerate(table["weight"])]
     refuses(r"row 5: column 'weight' is missing", {**table, "weight": gap})
     refuses("column 'word' must hold numbers", table, columns=file_parquet.Columns("tag", "word"))

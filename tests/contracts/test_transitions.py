@@ -239,7 +239,7 @@ BAD = {
     "triple": ({"forbidden": [("O", "O", "O")]}, "pairs"),
     "text": ({"starts": "O"}, "starts must be a list"),
     "unknown": ({"ends": ["Z"]}, "'Z' is not among the classes"),
-    "scheme": ("bilou", "the tag 'X' is not of the scheme 'bilou'"),
+    "scheme": ("bilou", "the tag 'X' does not belong to the scheme 'bilou'"),
 }
 
 

@@ -140,7 +140,10 @@ WRONG = {
     "t.conllu": ("1\ta\tb\n", "line 1: 3 columns, expected 10"),
     "t.svmlight": ("1 1:1\n1 x:1\n", "line 2"),
     "zero.svmlight": ("1 0:1\n", "line 1: feature 0"),
-    "sets.svmlight": ("1 1:1\n1,2 1:1\n", "line 2: several labels, and the task is multiclass"),
+    "sets.svmlight": (
+        "1 1:1\n1,2 1:1\n",
+        "line 2: the line has several labels, but the task is multiclass",
+    ),
     "t.crfsuite": ("N\ta:b\n", "line 1: 'b' is not a number"),
     "t.csv": ("a,b\n1\n", "line 2: 1 columns, expected 2"),
     "t.brackets": ("(S (NP\n", "line 2"),

@@ -66,7 +66,7 @@ REFUSED = {
     ),
     "arrays after attributes": (
         lambda: fit(models.Chain(), WORDS, [[0, 1], [0], [1]]).predict(CHAINS),
-        "trained on attributes, but got arrays",
+        "holds arrays, but the model was trained on attributes",
     ),
     "a class for a model": (
         lambda: fit(models.Chain, CHAINS, TAGS),
