@@ -31,11 +31,11 @@ def certify(
     support = getattr(svm, "support_", None)
     if support is None:
         raise ValueError(
-            "this estimator holds no multipliers (it was loaded from a model file, or not fitted): "
-            "certify needs them; mm.objective gives P(w)"
+            "certify needs multipliers, but this estimator has none (it was loaded from a model "
+            "file, or not fitted); use mm.objective for P(w)"
         )
     if getattr(svm, "weighted_nodes_", False) != (node_weight is not None):
-        raise ValueError("certify: node_weight must be given exactly if it was given to fit")
+        raise ValueError("certify: give node_weight if it was given to fit, and only then")
     began = time.perf_counter()
     X, Y = svm.read_again(X, Y)
     sample_weight = svm.example_weights(Y, sample_weight)

@@ -69,7 +69,7 @@ SEARCHED = {
 REFUSED = {
     "sum": (
         ("tree", "ranking", "edges", "second"),
-        "hinge='sum' is not solved for models",
+        "hinge='sum' is not supported for models",
     ),
     "gdmm": (
         ("multiclass", "binary", "grammar", "tree", "ranking", "edges", "second", "chain-illegal"),

@@ -115,7 +115,7 @@ def test_a_problem_without_what_a_solver_needs_is_refused(solver, name, seed):
     if hinge == "sum" and name in ("Tree", "FactorGraph", "MultiLabel", "Ranking"):
         pytest.skip("the model has no sum hinge")
     if hinge in SOFT and name in ("Tree", "MultiLabel", "Ranking"):
-        with refusal("formulation='log'", "sums over all outputs"):
+        with refusal("formulation='log'", "sum over all outputs"):
             problem_of(name, seed, hinge)
         return
     problem = problem_of(name, seed, hinge)

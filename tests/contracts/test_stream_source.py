@@ -298,7 +298,7 @@ def test_what_a_stream_cannot_be_is_refused(seed):
         mm.StructuralSVM(models.Multiclass()).fit(np.eye(3))
     with refusal("chunk 0", "tuple"):
         svm.fit(X)
-    with refusal("chunk 1", "3 examples but 2 outputs"):
+    with refusal("chunk 1", "got 3 and 2"):
         svm.fit([(X, Y), (X[:3], Y[:2])])
     with refusal("empty"):
         svm.fit([])

@@ -300,4 +300,4 @@ def demo(given: Namespace) -> None:
     svm = StructuralSVM(models.Chain(), C=0.1, random_state=0).fit(X[:300], Y[:300])
     print("300 made-up sequences of 8 labels, tagged by a chain")
     print(svm.certificate_)
-    print(f"right on 100 others: {svm.score(X[300:], Y[300:]):.1%}")
+    print(f"correct labels on 100 other sequences: {svm.score(X[300:], Y[300:]):.1%}")

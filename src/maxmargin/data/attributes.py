@@ -187,9 +187,7 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
         if self.n_features is not None and self.n_features > MOST_FEATURES:
             raise ValueError(f"n_features must be below 2^31, got {self.n_features}")
         if self.n_features is not None and self.min_count > 1:
-            raise ValueError(
-                "min_count must be 1 if n_features is given, because hashing counts nothing"
-            )
+            raise ValueError("min_count must be 1 if n_features is given; hashing counts nothing")
         if self.sequences is not None:
             FLAG.check("sequences", self.sequences)
             self.sequences_ = bool(self.sequences)
@@ -297,9 +295,7 @@ def check_described(X: Any) -> None:
         raise ValueError("X is already encoded; give the attributes themselves")
     first = X if hasattr(X, "dtype") else next(iter(X), None)
     if sp.issparse(first) or (isinstance(first, np.ndarray) and first.dtype.kind in "biufc"):
-        raise ValueError(
-            "X must hold attributes (strings, lists of strings, or dicts), but holds numbers"
-        )
+        raise ValueError("X holds numbers; give attributes: strings, lists of them, or dicts")
 
 
 def plain_matrix(encoded: Any) -> Any:
@@ -399,8 +395,5 @@ def encoder_of(
         return None
     encoder = AttributeEncoder.from_state(state[name], sequences)
     if encoder.n_features_ != n_features:
-        raise FieldError(
-            f"the encoder has {encoder.n_features_} attributes, but the model has {n_features} "
-            "features"
-        )
+        raise FieldError(f"{encoder.n_features_} attributes do not match {n_features} features")
     return encoder

@@ -128,7 +128,7 @@ def check_task(path: Any, reading: Reading) -> None:
     fitting = (known,) if known else TASKS if reading.format == "shards" else rows
     if reading.task and reading.task not in fitting:
         raise FileError(
-            f"{path}: the format {reading.format} is for the task {' or '.join(fitting)}, not "
+            f"{path}: the format {reading.format} holds data for {' or '.join(fitting)}, not for "
             f"{reading.task}"
         )
 

@@ -85,8 +85,7 @@ class Layout:
         if np.result_type(rows.dtype, self.dtype) != self.dtype:
             raise ValueError(
                 f"X of this chunk has dtype {rows.dtype}, but the first chunk has "
-                f"{np.dtype(self.dtype)}, to which numbers would be rounded; give all chunks the "
-                "wider dtype"
+                f"{np.dtype(self.dtype)}; give all chunks the wider dtype, or numbers are rounded"
             )
         if self.sparse is None:
             self.sparse = sp.issparse(rows) or (
@@ -94,8 +93,7 @@ class Layout:
             )
         if not self.sparse and sp.issparse(rows):
             raise ValueError(
-                "X of this chunk is sparse, but the first chunk is dense; make all chunks sparse "
-                "or all dense"
+                "X of this chunk is sparse, but the first chunk is dense; give chunks of one kind"
             )
         if not self.sparse:
             return np.ascontiguousarray(rows, dtype=self.dtype)
@@ -321,9 +319,7 @@ class Chunks:
         try:
             self.first: tuple[Any, Any, np.ndarray] = checked_chunk(next(self.running), 0)
         except StopIteration:
-            raise ValueError(
-                "X is an empty iterable of chunks; at least one chunk is needed"
-            ) from None
+            raise ValueError("X is empty; at least one chunk is needed") from None
         X, Y, weights = self.first
         model, X = self.model, converted(self.model, X, self.n_jobs)
         model.initialize(X, Y)
@@ -373,8 +369,7 @@ class Chunks:
                 fresh = fresh[count:]
         if first != self.n:
             raise ValueError(
-                f"X gave {self.n} examples in its first pass but {first} in a later one; it must "
-                "give the same chunks each time"
+                f"X gave {self.n} examples in its first pass but {first} in a later one"
             )
 
 
@@ -393,8 +388,8 @@ def checked_chunk(chunk: Any, number: int) -> tuple[Any, Any, np.ndarray]:
     n = X.shape[0] if hasattr(X, "shape") else len(X)
     if n == 0 or n != len(Y):
         raise ValueError(
-            f"chunk {number} of X has {n} examples but {len(Y)} outputs; give the same number of "
-            "both, at least one"
+            f"chunk {number} of X must have equally many examples and outputs, at least one, got "
+            f"{n} and {len(Y)}"
         )
     name = f"chunk {number} of X: sample_weight"
     weights = np.ones(n) if len(chunk) == 2 else floats(chunk[2], name)
