@@ -354,7 +354,7 @@ def test_checksums_know_values_and_order_and_not_identity(tmp_path):
 def test_what_has_no_checksum_says_so():
     endless: list = []
     endless.append(endless)
-    with pytest.raises(TypeError, match="X holds itself"):
+    with pytest.raises(TypeError, match="X contains itself"):
         digest_of(endless, "X")
     with pytest.raises(TypeError, match=r"X has no checksum: .*generator"):
         digest_of((k for k in ()), "X")

@@ -91,8 +91,8 @@ class OnChains:
         if getattr(problem.regularizer, "full", False):
             raise ValueError(
                 "solver 'gdmm' does not support a covariance matrix in prior on chains, because a "
-                "step of one factor would change every transition; give a vector of scales, or "
-                "use another solver"
+                "step of one factor would change every transition and the order in which its "
+                "search visits them; give a vector of scales, or use another solver"
             )
         return ChainState(problem, rng, self)
 
