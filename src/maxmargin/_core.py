@@ -24,7 +24,7 @@ def available() -> list[str]:
     """Return the instruction sets that were built and that this machine supports."""
     built = [level for level in LEVELS if importlib.util.find_spec(f"maxmargin._core_{level}")]
     if not built:
-        raise ImportError("the compiled core of maxmargin is missing: install the package again")
+        raise ImportError("the compiled core of maxmargin is missing; reinstall the package")
     # A single one was built for this machine.
     return built if len(built) == 1 or load_core("baseline").runs_v3() else built[:1]
 

@@ -32,11 +32,11 @@ def certify(
     support = getattr(svm, "support_", None)
     if support is None:
         raise ValueError(
-            "this estimator holds no multipliers (it was loaded from a model file, or not fitted): "
-            "certify needs them; mm.objective gives P(w)"
+            "certify needs multipliers, but this estimator has none (it was loaded from a model "
+            "file, or not fitted); use mm.objective for P(w)"
         )
     if getattr(svm, "_weighted_nodes", False) != (node_weight is not None):
-        raise ValueError("certify: node_weight must be given exactly if it was given to fit")
+        raise ValueError("certify: give node_weight if it was given to fit, and only then")
     began = time.perf_counter()
     X, Y = svm._read_again(X, y)
     sample_weight = svm._example_weights(Y, sample_weight)

@@ -90,7 +90,7 @@ class CheckpointFile:
             raise ForeignError(f"checkpoint: {self.path}: {error.strerror}") from None
         if not self.resume and self.path.is_file() and not may_be_stored(self.path):
             raise ForeignError(
-                f"checkpoint: {self.path} is there and is no checkpoint: remove it, or name another file"
+                f"checkpoint: {self.path} exists and is not a checkpoint; remove it, or name another file"
             )
 
     def begin(self, svm: Any, facts: dict[str, Any]) -> bool:
@@ -105,8 +105,8 @@ class CheckpointFile:
         try:
             write(self.path, {**header, "identity": self.identity}, arrays, CHECKPOINT)
         except OSError as error:
-            last = "the last one" if self.path.exists() else "none"
-            message = f"checkpoint: not written, {last} is kept: {error}"
+            last = "the last one is kept" if self.path.exists() else "there is no checkpoint"
+            message = f"checkpoint: the file cannot be written ({error}); {last}"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
 
     def stored(self, take: Callable[[dict[str, Any], dict[str, np.ndarray]], Any]) -> Any:
@@ -129,7 +129,7 @@ class Checkpoint(CheckpointFile):
         """Record the identity of the fit, and read the checkpoint to resume from."""
         if not solver.resumes(problem):
             raise ValueError(
-                f"checkpoint: solver {short(solver.name)} cannot go on from a dual point"
+                f"checkpoint: solver {short(solver.name)} cannot resume from a checkpoint"
             )
         sizes = {"number of examples": problem.n_blocks, "number of weights": problem.dimension}
         if self.begin(svm, sizes | data_of(given, problem)):
@@ -177,7 +177,7 @@ class RoundsCheckpoint(CheckpointFile):
         path = table(arrays, "path", np.float64, -1)
         passes = float(table(arrays, "passes", np.float64, 1)[0])
         if not len(path) or not np.isfinite(path).all() or not np.isfinite(w).all() or passes < 0:
-            raise FieldError("the rounds have weights or objectives that cannot be")
+            raise FieldError("the rounds have impossible weights, objectives or passes")
         rounds.path, rounds.passes = path.tolist(), passes
         rounds.oracle_calls = count(header, "oracle_calls")
         rounds.began -= max(0.0, number(header, "seconds"))
@@ -206,7 +206,7 @@ def make_checkpoint(
         return None
     FLAG.check("resume", resume)
     if path is None:
-        raise ValueError("resume: give checkpoint, the file to go on from")
+        raise ValueError("resume=True needs the parameter checkpoint, the file to resume from")
     file = kind(path, every, resume)
     file.check_path(inputs)
     return file
@@ -250,7 +250,7 @@ def data_of(given: Any, problem: Problem) -> dict[str, Any]:
         source: Any = problem.source  # type: ignore[attr-defined]
         if problem.checked or not source.repeatable:
             raise ValueError(
-                "checkpoint: a stream needs a compiled model and data that can be read again"
+                "checkpoint: a stream needs a compiled model, and data that can be read twice"
             )
         if given.Y is None:
             parts |= dict(zip(DATA, source.first, strict=False))
@@ -273,8 +273,8 @@ def check_same(path: Any, known: dict[str, Any], wanted: dict[str, Any]) -> None
             part = next(key for key in {**now, **then} if then.get(key) != now.get(key))
             name, then, now = f"{name}: {part}", then.get(part), now.get(part)
         raise ForeignError(
-            f"resume: {path} is a checkpoint of something else: {name} was {short(then)}, now it is "
-            f"{short(now)}; resume=False starts over"
+            f"resume: {path} is the checkpoint of another fit: {name} was {short(then)}, now it is "
+            f"{short(now)}; set resume=False to start over"
         )
 
 
@@ -313,7 +313,7 @@ def support_of(header: dict[str, Any], arrays: dict[str, np.ndarray], problem: P
     # The number of examples in an iterable is not known yet.
     most = problem.n_blocks if problem.open_stream is None else np.iinfo(np.int64).max
     if len(blocks) and not 0 <= blocks.min() <= blocks.max() < most:
-        raise FieldError("the dual point names examples that there are not")
+        raise FieldError("the dual point has examples outside the data")
     if len(blocks) and multipliers.min() < 0:
         raise FieldError("the dual point has negative multipliers")
     kind = choice(header, "kind", (PLANES, MARGINALS, DISTRIBUTIONS))
@@ -328,10 +328,10 @@ def support_of(header: dict[str, Any], arrays: dict[str, np.ndarray], problem: P
     outputs = field_of(arrays, "outputs")
     if kind == DISTRIBUTIONS:
         if outputs.ndim != 1 or outputs.dtype not in (np.float32, np.float64):
-            raise FieldError(f"the array outputs must be numbers, got {outputs.dtype}")
+            raise FieldError(f"the array 'outputs' must hold numbers, got {outputs.dtype}")
         return replace(point, outputs=outputs)
     if outputs.ndim != 1 or outputs.dtype.kind not in "iu":
-        raise FieldError(f"the array outputs must be whole numbers, got {outputs.dtype}")
+        raise FieldError(f"the array 'outputs' must hold whole numbers, got {outputs.dtype}")
     return replace(point, outputs=outputs)
 
 
@@ -341,9 +341,9 @@ def planes_of(arrays: dict[str, np.ndarray], n: int, dimension: int) -> list[Any
     total = int(sizes.sum()) if len(sizes) and sizes.min() >= 0 else -math.inf
     index, value = (table(arrays, name, VECTORS[name], -1) for name in ("index", "value"))
     if len(index) != len(value) or (n and total != len(index)):
-        raise FieldError("the vectors of the planes do not fit their sizes")
+        raise FieldError("the sizes of the planes do not match their vectors")
     if len(index) and not 0 <= index.min() <= index.max() < dimension:
-        raise FieldError("the planes have entries that there are not")
+        raise FieldError("the planes have indices outside the weights")
     ends = np.cumsum(sizes)[:-1]
     vectors = zip(np.split(index, ends), np.split(value, ends), strict=True)
     return list(zip(offsets.tolist(), vectors, strict=True)) if n else []

@@ -57,14 +57,16 @@ def mistake_costs(costs: Any, classes: np.ndarray) -> np.ndarray:
         try:
             costs = costs(classes)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"loss: the function of costs fails on the labels: {error}") from error
+            raise ValueError(
+                f"loss: the function of costs failed on the labels: {error}"
+            ) from error
     if isinstance(costs, Mapping):
         known = classes.tolist()
         unknown = [label for label in costs if label not in known]
         if unknown:
             raise ValueError(
                 f"loss: costs are given for {unknown[:5]}, which are not among the labels "
-                f"{known[:10]}; classes= of the model names labels that the data may miss"
+                f"{known[:10]}; name labels that the data may miss in classes= of the model"
             )
         costs = [costs.get(label, 1.0) for label in known]
     cost = np.ones(n) if costs is None else floats(costs, "loss: costs")
@@ -98,7 +100,7 @@ def cost_of(cost: np.ndarray, true: Any, other: Any) -> np.ndarray:
 def saved_costs(cost: np.ndarray) -> np.ndarray | None:
     """Check the costs of a file, (K,) or (K, K); return None if every mistake costs 1."""
     if (cost < 0).any() or (cost.ndim == 2 and np.diagonal(cost).any()):
-        raise ValueError("the costs must not be negative, and that of the true label must be 0")
+        raise ValueError("the costs must not be negative, and the cost of the true label must be 0")
     unit = 1.0 if cost.ndim == 1 else 1.0 - np.eye(len(cost))
     return None if np.array_equal(cost, np.broadcast_to(unit, cost.shape)) else cost
 
@@ -165,8 +167,8 @@ class Entity:
         outside = np.array([label == self.outside for label in classes.tolist()], dtype=bool)
         if not outside.any():
             raise ValueError(
-                f"loss: Entity has {self.outside!r} outside of entities, which is not among the labels "
-                f"{classes[:10].tolist()}; give outside="
+                f"loss: Entity uses the label {self.outside!r} outside of entities, which is not "
+                f"among the labels {classes[:10].tolist()}; set outside="
             )
         cost = 1.0 - np.eye(len(classes))
         cost[~outside, outside], cost[outside, ~outside] = self.miss, self.alarm
@@ -335,12 +337,13 @@ def flat_loss(loss: Any) -> ZeroOne | Costs:
         return loss
     if isinstance(loss, LabelF1) or (isinstance(loss, str) and loss in ("micro-f1", "macro-f1")):
         raise ValueError(
-            f"loss: {loss!r} is for models.MultiLabel. With one label per example micro-F1 is the share of "
-            "right labels, 'zero-one'; for macro-F1 no exact oracle is known: weigh the classes "
-            "(class_weight, sample_weight or costs), or use losses.F1 of models.Binary"
+            f"loss: {loss!r} needs models.MultiLabel. With one label per example, micro-F1 is the "
+            "share of correct labels: use 'zero-one'. Macro-F1 has no known exact oracle: weigh "
+            "the classes (class_weight, sample_weight or costs), or use losses.F1 with "
+            "models.Binary"
         )
     if isinstance(loss, SampleLoss):
-        raise ValueError(f"loss: {loss!r} is for two classes, and for models.Binary only")
+        raise ValueError(f"loss: {loss!r} needs two classes and models.Binary")
     if isinstance(loss, str):
         if loss == "zero-one":
             return ZeroOne()
@@ -368,7 +371,9 @@ def sequence_loss(loss: Any) -> Hamming:
     if isinstance(loss, Entity):
         return Hamming(loss.costs, loss.mean)
     if isinstance(loss, SampleLoss):
-        raise ValueError(f"loss: {loss!r} is of a whole sample, for models.Binary or MultiLabel")
+        raise ValueError(
+            f"loss: {loss!r} is a loss of the whole sample, which needs models.Binary or MultiLabel"
+        )
     if isinstance(loss, str):
         if loss not in SEQUENCE_LOSSES:
             raise ValueError(

@@ -90,8 +90,8 @@ def save(svm: Any, path: Any, dtype: str = "float64") -> None:
     model = svm.model_
     if not is_listed(model):
         raise ValueError(
-            f"save: model {type(model).__name__} is not one of {sorted(MODELS)}; a model written in "
-            "Python is code, which a model file cannot hold: save coef_ and rebuild the model"
+            f"save: model {type(model).__name__} is not one of {sorted(MODELS)}; a model written "
+            "in Python is code, which a model file cannot hold; save coef_ and rebuild the model"
         )
     given = LABELS in model.powers and model.classes is not None
     model, w = model.compact(svm._weights())
@@ -192,7 +192,9 @@ def rebuild(state: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[Any, 
     given = flag(state, "classes_given")
     model = MODELS[choice(state, "kind", tuple(MODELS))].from_state(state, arrays)
     if w.shape != (model.size_joint_feature,):
-        raise FieldError(f"{len(w)} weights, but the model has {model.size_joint_feature}")
+        raise FieldError(
+            f"the file has {len(w)} weights, but the model has {model.size_joint_feature}"
+        )
     known, tables = model.state()
     check_names(state, {"kind", "classes_given", *known}, type(model).__name__)
     check_names(arrays, {"w", HISTORY, *REGULARIZERS, *tables}, type(model).__name__)
@@ -231,7 +233,7 @@ def saved_estimator(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> An
     model, w = rebuild(entries_of(field_of(header, "model"), "model"), arrays)
     hidden = getattr(model, "hidden", False)
     if not isinstance(model, OWN[kind]) or (kind in (StructuralSVM, CRF) and hidden):
-        raise FieldError(f"{kind.__name__} does not have models {type(model).__name__}")
+        raise FieldError(f"{kind.__name__} cannot have a model {type(model).__name__}")
     params = entries_of(field_of(header, "params"), "params")
     check_plain(params)
     check_names(params, SAVED, "the parameters")
@@ -252,7 +254,7 @@ def saved_estimator(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> An
         svm.reading_ = Reading.from_state(entries_of(header["reading"], "reading")).state()
     if "confidence" in header:
         if not isinstance(svm, ConfidentSVM):
-            raise FieldError(f"{kind.__name__} has no confidence")
+            raise FieldError(f"{kind.__name__} cannot have confidence entries")
         set_confidence(svm, entries_of(header["confidence"], "confidence"))
     return svm
 

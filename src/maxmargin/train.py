@@ -412,8 +412,8 @@ class Run:
         best = self.best
         if best.kept is None or best.support is None:
             raise ValueError(
-                "no point with a finite objective was found: C, sample_weight, the costs or X are too large "
-                "for double precision; scale them down"
+                "no point with a finite objective was found, because C, sample_weight, the costs "
+                "or X are too large for double precision; scale them down"
             )
         assert self.status is not None
         certificate, advice = best.conclude(

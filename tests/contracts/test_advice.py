@@ -121,7 +121,7 @@ def test_where_no_c_helps_none_is_proposed():
     X, y = make_classification(
         400, 10, n_informative=5, weights=[0.95], random_state=0, flip_y=0.01
     )
-    with pytest.warns(ConvergenceWarning, match="none of some larger C"):
+    with pytest.warns(ConvergenceWarning, match="larger values of C were tried, but do not help"):
         mm.BinarySVC(C=1.0, loss="f1").fit(X, y)  # the optimum is w = 0 for every C
 
 

@@ -261,7 +261,7 @@ def test_streams_of_shards_and_of_chunks(tmp_path, seed):
         assert saved and svm.certificate_.converged
         assert svm.certificate_.dual <= whole.primal and whole.dual <= svm.certificate_.primal
     once = mm.StructuralSVM(models.Multiclass(), solver=solvers.Streaming(passes=1, verify=False))
-    with pytest.raises(ValueError, match="can be read again"):
+    with pytest.raises(ValueError, match="can be read twice"):
         once.fit(iter(chunks), checkpoint=tmp_path / "once")
 
 

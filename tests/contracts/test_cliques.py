@@ -170,7 +170,7 @@ def test_names_types_files_and_parts_of_the_weights(seed, tmp_path):
     )
     with refusal(r"X\[0\]\[4\]", "'words'", "3 members"):
         svm.predict([(*X[0][:4], {"words": [[0, 1]]})])
-    with refusal("'others'", "none in training"):
+    with refusal("'others'", "the training data had none"):
         svm.predict([(*X[0][:4], {"others": [[0, 1]]})])
 
 
@@ -191,9 +191,9 @@ def test_margins_and_marginals_are_those_of_nodes(seed):
 
 WRONG = {
     "shape": ([0, 1, 2], "shape"),
-    "one": ([[0]], "at least 2"),
+    "one": ([[0]], "m >= 2"),
     "twice": ([[0, 0]], "different nodes"),
-    "outside": ([[0, 9]], "of the 3"),
+    "outside": ([[0, 9]], "among the 3 nodes"),
     "fractions": ([[0.5, 1.0]], "whole numbers"),
 }
 

@@ -327,7 +327,7 @@ def test_a_cluster_without_workers_is_refused_after_a_while(monkeypatch, seed):
 
     monkeypatch.setattr(pool, "LONELY", 0.2)
     empty = LocalCluster(n_workers=0, dashboard_address=":0", silence_logs=50)
-    words = "no workers for 0 seconds; start some"
+    words = "no workers for 0 seconds; start one"
     with (
         empty as made,
         Client(made, set_as_default=False) as client,

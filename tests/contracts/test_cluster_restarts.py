@@ -130,7 +130,7 @@ def test_the_command_line_trains_on_a_cluster(client, tmp_path, capsys):
         assert found["primal"] == pytest.approx(alone.primal, rel=1e-5)
         assert mm.load(tmp_path / "m").score(X, y) > 0.5
     assert main([*command, "--parts", "2"]) == 1
-    assert "--parts is for --scheduler" in capsys.readouterr().err
+    assert "--parts needs --scheduler" in capsys.readouterr().err
     (tmp_path / "rows" / "shard-00000.data").unlink()
     assert main(["train", str(tmp_path / "rows"), str(tmp_path / "m"), *scheduler]) == 1
     assert "shard-00000.data is missing" in capsys.readouterr().err
@@ -156,12 +156,12 @@ def test_checkpoints_of_other_clusters_are_refused(client, tmp_path):
         (structural(models.Multiclass()), [(X[:19], y[:19]), parts[1]], "numbers of examples was"),
     ]
     for svm, source, difference in others:
-        with pytest.raises(ValueError, match="checkpoint of something else") as caught:
+        with pytest.raises(ValueError, match="checkpoint of another fit") as caught:
             cluster.fit(svm, source, client, **asked)
         assert difference in str(caught.value)
-    with pytest.raises(ValueError, match="checkpoint of something else"):
+    with pytest.raises(ValueError, match="checkpoint of another fit"):
         structural(models.Multiclass()).fit(X, y, **asked)
-    with pytest.raises(ValueError, match="give checkpoint"):
+    with pytest.raises(ValueError, match="needs the parameter checkpoint"):
         cluster.fit(structural(models.Multiclass()), parts, client, resume=True)
     assert path.read_bytes() == content
     path.write_bytes(content[:-1])

@@ -18,11 +18,11 @@ from reference.strategies import SEED
 
 # Cases whose margins or marginals are refused, with the error message.
 NO_MARGINS = {
-    "grammar": "are found for Multiclass",
+    "grammar": "only Multiclass, Binary, Chain",
     "multilabel-all": r"the graph of X\[0\] has cycles",
     "multilabel-cycle": r"the graph of X\[0\] has cycles",
 }
-NO_MARGINALS = {**NO_MARGINS, "tree": "are found for Multiclass"}
+NO_MARGINALS = {**NO_MARGINS, "tree": "only Multiclass, Binary, Chain"}
 
 
 def scored(case, w):

@@ -329,10 +329,10 @@ def test_what_has_no_sums_is_refused_with_a_reason(generator):
     X, Y = case.X, case.Y
     with refusal("softmax-margin", "node_weight"):
         mm.CRF(models.Chain()).fit(X, Y, node_weight=[np.ones(len(y)) for y in Y])
-    with refusal("sums over all outputs", "kernel"):
+    with refusal("sum over all outputs", "kernel"):
         mm.CRF(models.Kernel(models.Chain())).fit(X, Y)
     graph = graph_case(generator, shape="cycle")
-    with refusal("sums over all outputs", "forests"):
+    with refusal("sum over all outputs", "forests"):
         mm.CRF(built_in(graph)).fit(graph.X, graph.Y)
     with refusal("labels and neighbours"):
         edges = edge_chain_case(generator)
@@ -341,9 +341,9 @@ def test_what_has_no_sums_is_refused_with_a_reason(generator):
         mm.CRF(models.Chain(), formulation="max").fit(X, Y)
     with refusal("hinge must be one of"):
         mm.StructuralSVM(models.Chain(), hinge="log").fit(X, Y)
-    with refusal("does not solve formulation='log'", "lbfgs"):
+    with refusal("does not support formulation='log'", "lbfgs"):
         mm.CRF(models.Chain(), solver="proximal").fit(X, Y)
-    with refusal("no regulariser"):
+    with refusal("log loss needs a regulariser on every weight"):
         d = mm.CRF(models.Chain()).fit(X, Y).coef_.size
         mm.CRF(models.Chain(), prior=(0.0, np.r_[np.inf, np.ones(d - 1)])).fit(X, Y)
 

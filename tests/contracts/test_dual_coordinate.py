@@ -313,7 +313,7 @@ def test_bad_input_is_refused(generator):
         svm.fit(X, np.where(np.arange(6) == 2, np.nan, ones))
     with refusal("groups must rise", "6 rows", "0 to 5"):
         svm.fit(X, ones, [0, 2, 5])
-    with refusal("groups must rise", "falling"):
+    with refusal("groups must rise", "with a fall in between"):
         svm.fit(X, ones, [0, 4, 2, 6])
     with refusal("groups must be offsets", "whole numbers"):
         svm.fit(X, ones, [0.0, 2.0, 6.0])

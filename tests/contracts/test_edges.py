@@ -134,13 +134,13 @@ def test_wrong_options_are_refused(words):
 def test_wrong_edges_are_refused():
     nodes, Y = np.ones((3, 2)), [[0, 1, 0], [1]]
     svm = mm.StructuralSVM(models.Chain(edges=True))
-    with refusal(r"X\[0\] has 3 positions, so 2 edges, but features of 3"):
+    with refusal(r"X\[0\] has 3 positions, so 2 edges, but features for 3"):
         svm.fit([(nodes, np.ones((3, 1))), (nodes[:1], [])], Y)
     with refusal(r"X\[0\]\[1\] must have two dimensions"):
         svm.fit([(nodes, np.ones(2)), (nodes[:1], [])], Y)
     with refusal(r"X\[0\]\[1\], row 1, contains NaN"):
         svm.fit([(nodes, np.array([[1.0], [np.nan]])), (nodes[:1], [])], Y)
-    with refusal("kernels are on features of positions"):
+    with refusal("a kernel works on features of positions"):
         kernel = models.Kernel(models.Chain(order=2), "rbf")
         mm.StructuralSVM(kernel).fit([nodes, nodes[:1]], Y)
     with refusal("at most 256 labels"):

@@ -30,8 +30,8 @@ NOT_CONVEX = {
 NOT_IN_CHUNKS = {
     "grammar": ("does not occur in the training data", "rules are those of the first chunk"),
     "whole-sample": ("one slack", "examples are one block"),
-    "kernel": ("takes no chunks", "w is a sum over all of them"),
-    "joint-kernel": ("takes no chunks", "the basis spans all pairs"),
+    "kernel": ("cannot train on chunks", "w is a sum over all of them"),
+    "joint-kernel": ("cannot train on chunks", "the basis spans all pairs"),
 }
 NO_INFERENCE = {
     "groups": "a row has no outputs",

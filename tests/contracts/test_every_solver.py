@@ -69,11 +69,11 @@ SEARCHED = {
 REFUSED = {
     "sum": (
         ("tree", "ranking", "edges", "second"),
-        "hinge='sum' is not solved for models",
+        "hinge='sum' is not supported for models",
     ),
     "gdmm": (
         ("multiclass", "binary", "grammar", "tree", "ranking", "edges", "second", "chain-illegal"),
-        "needs a model of nodes and edges",
+        "needs a model with nodes and edges",
     ),
 }
 

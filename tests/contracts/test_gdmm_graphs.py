@@ -245,5 +245,5 @@ def test_other_models_and_formulations_are_refused(seed):
     with refusal("gdmm", "FactorGraph"):
         fit(case, "gdmm")
     case = make_case("graph-forest-symmetric", seed).replace(rescaling="slack")
-    with refusal("gdmm", "does not solve"):
+    with refusal("gdmm", "does not support"):
         fit(case, "gdmm")

@@ -131,7 +131,7 @@ def test_constraints_at_prediction(generator):
     for x, row in zip(case.X, case.truth.examples(case.X), strict=True):
         legal = [u for u in case.truth.outputs(row) if keeps(u, x[1])]
         if not legal:
-            with refusal(r"X\[0\]", "no labelling keeps"):
+            with refusal(r"X\[0\]", "no labelling satisfies"):
                 svm.predict([x], constraints=rules)
             continue
         (y,) = svm.predict([x], constraints=rules)
@@ -158,7 +158,7 @@ def keeps(y, edges):
 def test_constraints_that_cannot_be_kept_or_are_none(generator):
     case = graph_case(generator, n=2, sizes=(3,))
     svm = mm.StructuralSVM(built_in(case), tol=1e-2).fit(case.X, case.Y)
-    with refusal(r"X\[1\]", "no labelling keeps"):
+    with refusal(r"X\[1\]", "no labelling satisfies"):
         svm.predict(case.X, constraints=[[], [Fixed({0: 1}), Fixed({0: 2})]])
     with refusal("no node 7"):
         svm.predict(case.X, constraints=[Fixed({7: 1})])
@@ -169,7 +169,7 @@ def test_constraints_that_cannot_be_kept_or_are_none(generator):
     with refusal(r"constraints\[0\]", "not a constraint"):
         svm.predict(case.X, constraints=[[3], []])
     other = mm.StructuralSVM(models.Multiclass(), tol=1e-1).fit(np.eye(3), [0, 1, 2])
-    with refusal("Multiclass takes none"):
+    with refusal("Multiclass does not take constraints"):
         other.predict(np.eye(3), constraints=[AtMost(1, 0)])
 
 

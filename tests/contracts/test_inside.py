@@ -208,7 +208,7 @@ def test_accuracy_on_unknown_words():
 def test_other_models_refuse_in_words():
     X, Y = random_treebank(8, random_state=0)
     parser = mm.StructuralSVM(models.Grammar(), C=0.1, tol=1.0).fit(X, Y)
-    with pytest.raises(ValueError, match="Grammar has no views of its weights"):
+    with pytest.raises(ValueError, match="Grammar cannot show its weights"):
         parser.top_features("NP")
     assert not hasattr(parser, "feature_names_")
     X, Y = random_chains(5, n_labels=3, n_features=4, random_state=0)

@@ -77,7 +77,7 @@ def test_a_file_holds_the_support_rows_only(generator, tmp_path):
     assert len(svm.model_.centres_) == 200
     Z = generator.normal(size=(50, 2)) * 4
     np.testing.assert_array_equal(loaded.predict(Z), svm.predict(Z))
-    with refusal("holds no multipliers"):
+    with refusal("certify needs multipliers"):
         mm.certify(loaded, X, y)
 
 

@@ -104,7 +104,7 @@ def test_error_in_a_kernel_function_stops_training_in_any_thread(generator):
 
     for jobs in (1, 2):
         model = models.Kernel(models.Multiclass(), Failing(), cache_bytes=8 * 50 * 7)
-        with refusal("gave NaN or infinity"):
+        with refusal("returned NaN or infinity"):
             mm.StructuralSVM(model, n_jobs=jobs, tol=1e-6).fit(X, y)
 
 

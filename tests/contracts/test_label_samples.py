@@ -141,7 +141,10 @@ def test_losses_of_samples_that_attributes_describe():
     [
         (lambda X, Y: model_of(X, Y, "macro-f2"), "loss must be 'hamming'"),
         (lambda X, Y: model_of(X, Y, losses.Entity()), "loss must be 'hamming'"),
-        (lambda X, Y: model_of(X, Y, losses.F1()), "of a whole sample, for models.Binary"),
+        (
+            lambda X, Y: model_of(X, Y, losses.F1()),
+            "loss of the whole sample, which needs models.Binary",
+        ),
         (lambda X, Y: models.MultiLabel("all", "micro-f1").initialize(X, Y), 'pairs="none"'),
         (lambda X, Y: model_of(X, Y, "micro-f1").bind(X, Y, np.ones((4, 2))), "node_weight"),
         (lambda X, Y: model_of(X, Y, "macro-f1").bind(X, Y * [1, 0]), "no example of the label 1"),
@@ -162,14 +165,17 @@ def test_losses_of_samples_that_attributes_describe():
         (lambda X, Y: losses.MicroF1(beta=0), "MicroF1: beta must be a positive number"),
         (
             lambda X, Y: mm.MulticlassSVC(loss="macro-f1").fit(X, Y[:, 0]),
-            "no exact oracle is known",
+            "no known exact oracle",
         ),
-        (lambda X, Y: mm.BinarySVC(loss=losses.MacroF1()).fit(X, Y[:, 0]), "for models.MultiLabel"),
+        (
+            lambda X, Y: mm.BinarySVC(loss=losses.MacroF1()).fit(X, Y[:, 0]),
+            "needs models.MultiLabel",
+        ),
         (
             lambda X, Y: mm.LatentSVM(models.Partial(models.MultiLabel("none", "micro-f1"))).fit(
                 X, Y
             ),
-            "a loss of whole samples",
+            "a loss of the whole sample",
         ),
     ],
 )

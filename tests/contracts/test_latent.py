@@ -319,7 +319,7 @@ def test_bad_use_is_refused(seed):
         latent({"neither": 2}).fit(X, y)
     with refusal("start", "zero"):
         latent(start="zero").fit(X, y)
-    with refusal("iterator", "rounds read them again"):
+    with refusal("iterator", "each round reads the chunks again"):
         latent(solver="streaming").fit(iter([(X, y)]))
     with refusal("hinge", "max", "sum"):
         latent(hinge="sum").fit(X, y)

@@ -58,5 +58,5 @@ def test_a_path_over_c_and_attributes(generator):
 
 def test_hinge_solvers_are_refused(generator):
     case = multiclass_case(generator)
-    with refusal("does not solve formulation='log'", "exponentiated"):
+    with refusal("does not support formulation='log'", "exponentiated"):
         mm.MulticlassLogistic(solver="proximal").fit(case.X, case.Y)

@@ -303,7 +303,7 @@ def test_unknown_losses_are_refused(generator):
     X, y = tiny(generator, 12)
     with refusal("loss must be one of", "f1", "got 'f2'"):
         mm.StructuralSVM(models.Binary("f2")).fit(X, y)
-    with refusal("models.Binary only"):
+    with refusal("needs two classes and models.Binary"):
         mm.StructuralSVM(models.Multiclass(losses.F1())).fit(X, y)
     for beta in (0, -1.0, "1", True, float("inf")):
         with refusal("beta must be"):

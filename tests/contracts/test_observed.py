@@ -191,9 +191,9 @@ def test_what_cannot_be_observed_is_refused(generator):
     X, Y = sequences(generator)
     model = models.Chain(features="observed")
     svm = mm.StructuralSVM(model)
-    with refusal(r"features='observed'\) takes no chunks"):
+    with refusal(r"features='observed'\) cannot train on chunks"):
         svm.partial_fit(X, Y)
-    with refusal("takes no chunks"):
+    with refusal("cannot train on chunks"):
         mm.StructuralSVM(model, solver="streaming").fit([(X, Y)])
     with refusal("features='all'"):
         mm.StructuralSVM(models.Kernel(model)).fit(X, Y)

@@ -141,7 +141,7 @@ def test_what_cannot_be_is_refused(seed):
     with refusal("whole cells"):
         mm.LatentSVM(models.Latent(models.Tree(EDGES), 2)).fit(X, [y + 0.5 for y in Y])
     lost = [np.vstack([y[:2], [[np.nan, np.nan]]]) for y in Y]
-    with refusal("no example has places for both parts"):
+    with refusal("no example with places for both parts"):
         mm.LatentSVM(models.Latent(models.Tree(EDGES), 2)).fit(X, lost)
     with refusal("whole cells"):
         mm.StructuralSVM(models.Tree(EDGES)).fit(X, lost)

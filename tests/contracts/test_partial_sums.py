@@ -252,7 +252,7 @@ def test_a_warm_start_a_checkpoint_a_file_and_threads(seed, tmp_path):
     longer.fit(case.X, Y, checkpoint=file, resume=True)
     assert longer.objective_path_[0] == short.objective_path_[-1]
     assert longer.objective_path_[-1] == pytest.approx(crf.objective_path_[-1], rel=1e-4)
-    with refusal("checkpoint of something else"):
+    with refusal("checkpoint of another fit"):
         longer.fit(case.X, case.Y, checkpoint=file, resume=True)
 
 
@@ -296,13 +296,13 @@ def test_legal_labellings_alone_complete_what_is_known(seed, solver):
     logs = [crf.log_likelihood(X[:1], [y])[0] for y in each]
     assert known == pytest.approx(np.log(np.sum(np.exp(logs))), rel=1e-9)
     Y[1] = ["O", "I-X", None, None]
-    with refusal(r"X\[1\]: the model's transitions allow no labelling", r"Y\[1\]"):
+    with refusal(r"X\[1\]: no labelling of .* is legal", r"Y\[1\]"):
         crf.fit(X, Y)
 
 
 def test_what_cannot_be_is_refused(seed):
     X, Y = [np.ones((2, 1))] * 2, [[0, None], [1, 0]]
-    with refusal("no label is known"):
+    with refusal("no known label"):
         mm.CRF(models.Chain()).fit(X, [[None, None]] * 2)
     with refusal(r"Y\[1\] must have 2 labels"):
         mm.CRF(models.Chain()).fit(X, [[0, 1], [None]])
@@ -312,5 +312,5 @@ def test_what_cannot_be_is_refused(seed):
         crf = mm.CRF(models.Chain(), warm_start=True).fit(X, Y)
         crf.fit([np.ones((2, 3))] * 2, Y)
     cycle = (np.ones((3, 1)), [(0, 1), (1, 2), (2, 0)])
-    with refusal("sums over all outputs"):
+    with refusal("sum over all outputs"):
         mm.CRF(models.FactorGraph()).fit([cycle] * 2, [[0, 1, None], [1, 0, 1]])

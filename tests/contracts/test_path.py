@@ -212,7 +212,7 @@ def test_refusals():
     with refusal("memory"):
         chunks = [(X, Y)]
         mm.regularization_path(mm.StructuralSVM(models.Chain(), solver="streaming"), chunks, None)
-    with refusal("no score is a number"):
+    with refusal("all scores are NaN"):
         mm.StructuralSVMCV(models.Chain(), Cs=[1], cv=2, scoring=lambda *_: np.nan).fit(X, Y)
     with refusal("refit"):
         mm.StructuralSVMCV(models.Chain(), refit="yes").fit(X, Y)

@@ -117,7 +117,7 @@ def test_a_problem_without_what_a_solver_needs_is_refused(solver, name, seed):
     if hinge == "sum" and name in ("Tree", "FactorGraph", "MultiLabel", "Ranking"):
         pytest.skip("the model has no sum hinge")
     if hinge in SOFT and name in ("Tree", "MultiLabel", "Ranking"):
-        with refusal("formulation='log'", "sums over all outputs"):
+        with refusal("formulation='log'", "sum over all outputs"):
             problem_of(name, seed, hinge)
         return
     problem = problem_of(name, seed, hinge)
@@ -137,7 +137,7 @@ def test_a_formulation_that_a_solver_does_not_declare_is_refused(solver, hinge, 
         found = mm.train(problem, solver(), tol=0.1, max_passes=3, random_state=0).certificate
         assert found.dual <= found.primal < np.inf
     else:
-        with refusal(solver.name, f"does not solve {problem.formulation}"):
+        with refusal(solver.name, f"does not support {problem.formulation}"):
             mm.train(problem, solver(), tol=0.1, max_passes=3, random_state=0)
 
 
@@ -177,7 +177,7 @@ def test_a_form_of_gdmm_refuses_the_options_of_others(form, option, seed):
         assert changed.pop(option) == OPTIONS[option] != plain.pop(option)
         assert changed == plain
     else:
-        with refusal("Gdmm", option, "cannot be set on", form.examples):
+        with refusal("Gdmm", option, "cannot be set for", form.examples):
             mm.train(problem, solver)
 
 
@@ -226,7 +226,7 @@ def test_slow_solvers_advise_another_one(seed):
         assert "converges slowly" in result.advice and solver.name in result.advice
     assert "max_passes" in mm.train(problem, solvers.SDA(), tol=1e-12, max_passes=2).advice
     assert (
-        "on chains solver='auto'"
+        "on chains, use solver='auto'"
         in mm.train(problem, solvers.Gdmm(), tol=1e-12, max_passes=2).advice
     )
 

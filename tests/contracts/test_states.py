@@ -215,7 +215,7 @@ def test_graphs_with_cycles_have_completions_that_agree(seed):
 
 def test_what_cannot_be_is_refused():
     X, Y = [np.ones((2, 1))] * 2, [[0, 1], [1, 0]]
-    with refusal("parts is for Multiclass, Chain, FactorGraph", "Grammar"):
+    with refusal("parts works for Multiclass, Chain, FactorGraph", "Grammar"):
         mm.LatentSVM(models.Latent(models.Grammar(), parts=2)).fit(X, Y)
     with refusal("parts names 'x'"):
         mm.LatentSVM(models.Latent(models.Chain(), parts={"x": 2})).fit(X, Y)

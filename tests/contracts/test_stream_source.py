@@ -117,7 +117,7 @@ def test_a_warning_names_a_cache_that_holds_the_outputs(seed, tmp_path, monkeypa
         solver = solvers.Streaming(passes=None, cache_bytes=cache_bytes, **options)
         return svm.set_params(solver=solver).fit(data.X, data.Y)
 
-    with pytest.warns(UserWarning, match="cache_bytes = 40000 does not hold.*at least") as caught:
+    with pytest.warns(UserWarning, match="cache_bytes = 40000 is too small.*at least") as caught:
         fit(40_000)
     assert windows
     better = int(re.search(r"at least (\d+)", str(caught[0].message))[1])
@@ -298,7 +298,7 @@ def test_what_a_stream_cannot_be_is_refused(seed):
         mm.StructuralSVM(models.Multiclass()).fit(np.eye(3))
     with refusal("chunk 0", "tuple"):
         svm.fit(X)
-    with refusal("chunk 1", "3 examples and 2 outputs"):
+    with refusal("chunk 1", "got 3 and 2"):
         svm.fit([(X, Y), (X[:3], Y[:2])])
     with refusal("empty"):
         svm.fit([])

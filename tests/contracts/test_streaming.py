@@ -161,7 +161,7 @@ def test_options_are_checked():
 def test_a_warm_start_must_fit_the_budget(generator):
     X, Y = data_of("multiclass", generator)
     svm = svm_of("multiclass", "auto", warm_start=True).fit(X, Y)
-    with refusal("cache_bytes = 1000", "warm start"):
+    with refusal("cache_bytes = 1000", "multipliers of the warm start"):
         svm.set_params(solver=solvers.Streaming(cache_bytes=1000)).fit(X, Y)
     before = svm.certificate_.dual
     svm.set_params(solver="streaming").fit(X, Y)
@@ -286,7 +286,7 @@ def test_partial_fit_refuses_what_it_cannot_do(generator):
     svm = svm_of("multiclass", "auto").partial_fit(X, y)
     with refusal("C was 0.05"):
         svm.set_params(C=1.0).partial_fit(X, y)
-    with refusal("chunks before had", "slack", "starts over"):
+    with refusal("for the earlier chunks", "slack", "to start over"):
         svm.set_params(C=0.05, rescaling="slack").partial_fit(X, y)
     assert_no_chunks(mm.MulticlassSVC(class_weight="balanced"), "class_weight")
     with refusal("kernel"):

@@ -178,9 +178,9 @@ def tagger(generator):
 
 
 WRONG = {
-    "pair": (["O", "I-A", "O"], r"Y\[3\]\[1\]: 'I-A' after 'O' is not legal"),
-    "start": (["I-A", "I-A", "O"], r"Y\[3\]\[0\]: 'I-A' at the start is not legal"),
-    "other type": (["B-A", "I-B", "O"], r"Y\[3\]\[1\]: 'I-B' after 'B-A' is not legal"),
+    "pair": (["O", "I-A", "O"], r"Y\[3\]\[1\]: 'I-A' after 'O' is illegal"),
+    "start": (["I-A", "I-A", "O"], r"Y\[3\]\[0\]: 'I-A' at the start is illegal"),
+    "other type": (["B-A", "I-B", "O"], r"Y\[3\]\[1\]: 'I-B' after 'B-A' is illegal"),
 }
 
 
@@ -239,7 +239,7 @@ BAD = {
     "triple": ({"forbidden": [("O", "O", "O")]}, "pairs"),
     "text": ({"starts": "O"}, "starts must be a list"),
     "unknown": ({"ends": ["Z"]}, "'Z' is not among the classes"),
-    "scheme": ("bilou", "the tag 'X' is not of the scheme 'bilou'"),
+    "scheme": ("bilou", "the tag 'X' does not belong to the scheme 'bilou'"),
 }
 
 
@@ -297,5 +297,5 @@ def test_kernels_keep_the_rules(tagger, rank):
 def test_other_models_take_no_fixed_labels(generator):
     X, y = generator.normal(size=(9, 2)), [0, 1, 2] * 3
     svm = mm.StructuralSVM(models.Multiclass()).fit(X, y)
-    with pytest.raises(ValueError, match="fixed: this model takes no fixed labels"):
+    with pytest.raises(ValueError, match="fixed: this model does not take fixed labels"):
         svm.predict(X, fixed=[None] * 9)

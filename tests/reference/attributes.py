@@ -63,8 +63,8 @@ class Vocabulary:
                     row[column] = row.get(column, 0.0) + value
         except (TypeError, ValueError, OverflowError):
             raise ValueError(
-                f"X[{example}], token {position}: expected a string, strings or a dict of attributes "
-                f"with numbers or strings as values, got {node!r}"
+                f"X[{example}], token {position}: expected a string, strings, or a dict from "
+                f"attribute names to numbers or strings, got {node!r}"
             ) from None
         return row
 

@@ -281,7 +281,9 @@ def test_a_row_of_labels_is_not_taken_for_a_set_in_chunks(generator):
 
 @pytest.mark.parametrize("solver", ["auto", "sdcd", "one-slack", "n-slack"])
 def test_the_summed_error_of_parts_is_refused_early(generator, solver):
-    with pytest.raises(ValueError, match="hinge='sum' is not solved for models of the kind Tree"):
+    with pytest.raises(
+        ValueError, match="hinge='sum' is not supported for models of the kind Tree"
+    ):
         maps = generator.normal(size=(2, 3, 3, 2))
         mm.StructuralSVM(models.Tree(), hinge="sum", solver=solver).fit(
             maps, [[(0, 0), (1, 1)]] * 2

@@ -114,9 +114,9 @@ def test_a_pipeline_reads_attributes():
 
 def test_another_encoder_is_refused():
     svm = tagger().fit(SENTENCES, TAGS)
-    with pytest.raises(ValueError, match="another encoder"):
+    with pytest.raises(ValueError, match="a different encoder"):
         svm.predict(AttributeEncoder().fit_transform(SENTENCES[1:]))
-    with pytest.raises(ValueError, match="trained on arrays, but got attributes"):
+    with pytest.raises(ValueError, match="holds attributes, but the model was trained on arrays"):
         tagger().fit([np.eye(2)] * 2, [["x", "y"]] * 2).predict(SENTENCES)
     again = AttributeEncoder().fit_transform(SENTENCES)
     assert same(svm.predict(again), svm.predict(SENTENCES))

@@ -157,7 +157,7 @@ def test_a_redirection_counts_as_a_name(redirected, folder):
     before = contents(folder)
     line = f"{sys.executable} -m maxmargin {redirected}"
     found = subprocess.run(line, shell=True, capture_output=True, text=True, check=False)
-    assert found.returncode == 1 and "one file" in found.stderr
+    assert found.returncode == 1 and "the same file" in found.stderr
     assert "Traceback" not in found.stderr and contents(folder) == before
 
 
@@ -208,7 +208,7 @@ def test_locations_that_are_not_there_yet(tmp_path):
 
 def test_a_data_file_is_not_replaced_by_its_conversion(folder):
     source = Source("t", reading_of("t", format="crfsuite"))
-    with refusal("path", "one file", "link", kinds=(ValueError,)):
+    with refusal("path", "the same file", "link", kinds=(ValueError,)):
         write_file(source, "link", "crfsuite")
     write_file(Source("t", reading_of("t", format="crfsuite")), "copy", "crfsuite")
     assert (folder / "t").read_text() == CRFSUITE == (folder / "copy").read_text()
@@ -268,9 +268,9 @@ def test_a_checkpoint_is_none_of_the_data(tmp_path):
     os.symlink("X.npy", tmp_path / "link")
     y = np.arange(4) % 2
     for svm in (mm.MulticlassSVC(), mm.StructuralSVM(mm.models.Multiclass())):
-        with refusal("checkpoint", "one file", kinds=(ValueError,)):
+        with refusal("checkpoint", "the same file", kinds=(ValueError,)):
             svm.fit(X, y, checkpoint=tmp_path / "link", resume=True)
-    with refusal("checkpoint", "written over", kinds=(ValueError,)):
+    with refusal("checkpoint", "overwritten", kinds=(ValueError,)):
         mm.StructuralSVM(mm.models.Chain()).fit(
             [X[:2], X[2:]], [y[:2], y[2:]], checkpoint=tmp_path / "X.npy"
         )
@@ -282,7 +282,7 @@ def test_a_checkpoint_replaces_no_other_file(tmp_path):
     (tmp_path / "rows").write_text("1 1:1\n2 2:1\n" * 20)
     read = read_file(str(tmp_path / "rows"), format="svmlight")
     svm = mm.StructuralSVM(mm.models.Multiclass(), solver="streaming")
-    with refusal("checkpoint", "is no checkpoint", kinds=(ValueError,)):
+    with refusal("checkpoint", "is not a checkpoint", kinds=(ValueError,)):
         svm.fit([(read.X, read.Y)], checkpoint=tmp_path / "rows")
     (tmp_path / "empty").touch()
     for _ in range(2):

@@ -229,7 +229,7 @@ def test_parquet_of_others(folder):
     with pytest.raises(FileError, match=r"no\.parquet"):
         read_file(str(folder / "no.parquet"))
     mixed = FromFile([{"a": 1.0}, {"a": "x"}], [1, 2], Reading("csv", "multiclass"))
-    with pytest.raises(FileError, match="column 'a' holds numbers and texts"):
+    with pytest.raises(FileError, match="column 'a' holds both numbers and texts"):
         write_file(mixed, str(folder / "mixed"), "parquet")
 
 
@@ -316,11 +316,11 @@ def test_pipes(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "to", "words"),
     [
-        ("t.conll", COLUMNS, "csv", "holds rows, and the examples are sequences"),
+        ("t.conll", COLUMNS, "csv", "holds rows, but the examples are sequences"),
         ("t.conll", COLUMNS, "brackets", "holds trees"),
-        ("t.crfsuite", "N\tw=a\n", "conll", "crfsuite has only features"),
-        ("t.svmlight", "1,2 1:1\n", "csv", "have sets of them"),
-        ("t.svmlight", "1,2 1:1\n", "shards", "have sets of them"),
+        ("t.crfsuite", "N\tw=a\n", "conll", "crfsuite has only their features"),
+        ("t.svmlight", "1,2 1:1\n", "csv", "have sets of labels"),
+        ("t.svmlight", "1,2 1:1\n", "shards", "have sets of labels"),
         ("t.svmlight", "1 1:1\n", "crfsuite", "holds sequences"),
         ("t.conllu", "1\ta b\t_\tN" + "\t_" * 6 + "\n", "conll", "'a b' cannot be written"),
     ],

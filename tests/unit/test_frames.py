@@ -182,5 +182,5 @@ def test_columns_of_a_frame_in_a_column_transformer():
 
 
 def test_sequences_are_no_table():
-    with pytest.raises(ValueError, match="sequences are not a table"):
+    with pytest.raises(ValueError, match="sequences cannot become a table"):
         AttributeEncoder().set_output(transform="pandas").fit_transform([[NODES[0]], NODES[1:]])

@@ -121,7 +121,10 @@ def test_repaired_spans_by_hand(tags, expected):
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        (lambda: metrics.entity_f1_score([["E-X"]], [["O"]]), r"Y\[0\] or P\[0\].*'E-X' is not of"),
+        (
+            lambda: metrics.entity_f1_score([["E-X"]], [["O"]]),
+            r"Y\[0\] or P\[0\].*'E-X' does not belong to",
+        ),
         (lambda: metrics.entity_f1_score([[3]], [["O"]]), "the tag 3"),
         (lambda: metrics.entity_spans(["O"], scheme="iob"), "scheme must be one of"),
         (lambda: metrics.entity_f1_score([["O"]], [["O", "O"]]), r"Y\[0\] has 1 labels, but P"),

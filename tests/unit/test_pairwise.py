@@ -148,7 +148,7 @@ def test_the_integer_program_keeps_constraints(problem, k):
     rule = Linear([(v, 0) for v in range(len(counts))], 0.0, float(k))
     first = np.concatenate([[0], np.cumsum(counts)])
     if (counts == 1).sum() > k:
-        with pytest.raises(ValueError, match="no labelling keeps"):
+        with pytest.raises(ValueError, match="no labelling satisfies"):
             solve_milp(*problem, [rule])
         return
     labels, bound = solve_milp(*problem, [rule])

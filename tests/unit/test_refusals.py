@@ -66,7 +66,7 @@ REFUSED = {
     ),
     "arrays after attributes": (
         lambda: fit(models.Chain(), WORDS, [[0, 1], [0], [1]]).predict(CHAINS),
-        "trained on attributes, but got arrays",
+        "holds arrays, but the model was trained on attributes",
     ),
     "a class for a model": (
         lambda: fit(models.Chain, CHAINS, TAGS),
@@ -74,13 +74,13 @@ REFUSED = {
     ),
     "classes for an own model": (
         lambda: mm.StructuralSVM(PythonChain(2)).partial_fit(CHAINS, TAGS, classes=[0, 1]),
-        "classes: model PythonChain does not take them",
+        "classes: model PythonChain has no parameter classes",
     ),
     "node_weight of chunks": (
         lambda: mm.StructuralSVM(models.Chain(), solver="streaming").fit(
             [(CHAINS, TAGS)], node_weight=[[1, 1]] * 3
         ),
-        "node_weight: chunks have none",
+        "node_weight must be None if X is an iterable of chunks",
     ),
     "node_weight of an own model": (
         lambda: mm.StructuralSVM(PythonChain(2)).fit(CHAINS, TAGS, node_weight=[[1, 1]] * 3),
@@ -89,29 +89,29 @@ REFUSED = {
     # Losses of outputs that the model does not know.
     "cost of an unknown class": (
         lambda: fit(models.Multiclass(COSTS), X, Y).model_.loss(7, 0),
-        "7 is not among the classes of the model: it has no cost",
+        "7 has no cost, because it is not among the classes",
     ),
     "cost of an unknown binary class": (
         lambda: fit(models.Binary([1.0, 2.0]), X[:4], [0, 1, 0, 1]).model_.loss(7, 0),
-        "7 is not among the classes",
+        "7 has no cost, because it is not among the classes",
     ),
     "cost of an unknown tag": (
         lambda: fit(models.Chain(losses.Hamming(costs=[1.0, 2.0])), CHAINS, TAGS).model_.loss(
             [7], [0]
         ),
-        "7 is not among the classes",
+        "7 has no cost, because it is not among the classes",
     ),
     "lengths of chains": (
         lambda: fit(models.Chain(), CHAINS, TAGS).model_.loss([0, 1], [0]),
-        "2 and 1 labels have no loss",
+        "equal lengths, got 2 and 1 labels",
     ),
     "lengths of graphs": (
         lambda: fit(graph(), GRAPHS, TAGS).model_.loss([0, 1], [0]),
-        "2 and 1 labels have no loss",
+        "equal lengths, got 2 and 1 labels",
     ),
     "numbers of parts": (
         lambda: models.Tree().loss([(0, 0)], [(0, 0), (1, 1)]),
-        r"shape \(1, 2\) and \(2, 2\) do not fit",
+        r"shape \(1, 2\) and \(2, 2\) cannot be compared",
     ),
     # Models.
     "grids of text": (
@@ -124,7 +124,7 @@ REFUSED = {
     ),
     "classes of types": (
         lambda: fit(graph(classes=[0, 1]), TYPED, TAGS),
-        "classes must be a mapping",
+        "classes must map each type",
     ),
     "a type without classes": (
         lambda: fit(graph(classes={"a": [0, 1]}), TYPED, TAGS),
@@ -132,7 +132,7 @@ REFUSED = {
     ),
     "a kind of other labels": (
         lambda: fit(graph(pairwise="potts"), TYPED, [[0, 2], [1, 3], [0, 3]]),
-        "have different labels",
+        "needs nodes with equal labels",
     ),
     "types of some": (
         lambda: fit(graph(), [*TYPED[:2], (X[4:], EDGES)], TAGS),
@@ -140,7 +140,7 @@ REFUSED = {
     ),
     "a graph without types": (
         lambda: fit(graph(), TYPED, TAGS).predict(GRAPHS),
-        "no types of nodes, which the model was trained with",
+        "no types of nodes, but the model was trained with types",
     ),
     "a type without rows": (
         lambda: fit(graph(), [({"a": X[:1]}, EDGES, None, ["a", "b"])], [[0, 1]]),
@@ -192,14 +192,14 @@ REFUSED = {
     ),
     "constraints of hidden parts": (
         lambda: latent().predict(X, constraints=[]),
-        "models with hidden parts take none",
+        "constraints must be None for a model with hidden parts",
     ),
     # Certificates.
     "node_weight of a certificate": (
         lambda: mm.certify(
             fit(models.Chain(), CHAINS, TAGS), CHAINS, TAGS, node_weight=[[1, 1]] * 3
         ),
-        "node_weight must be given exactly if it was given to fit",
+        "give node_weight if it was given to fit",
     ),
     "a model that has seen nothing": (
         lambda: mm.objective(PythonChain(2), np.zeros(3), CHAINS, TAGS, C=1.0),

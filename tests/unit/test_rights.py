@@ -83,7 +83,7 @@ def test_a_file_without_the_right_to_write_stays(write, tmp_path):
     write(path)
     before = path.read_bytes()
     path.chmod(0o444)
-    with refusal("may not be written", kinds=(PermissionError,)):
+    with refusal("write-protected", kinds=(PermissionError,)):
         write(path)
     assert path.read_bytes() == before and rights(path) == 0o444
     assert [own.name for own in tmp_path.iterdir()] == ["file"]
@@ -93,12 +93,12 @@ def test_commands_and_checkpoints_refuse_it_before_the_work(tmp_path, capsys):
     path = tmp_path / "file"
     save_checkpoint(path)
     path.chmod(0o400)
-    with refusal("checkpoint", "may not be written", kinds=(ValueError,)):
+    with refusal("checkpoint", "write-protected", kinds=(ValueError,)):
         save_checkpoint(path)
     lines = ("train none", "convert none", "report none --output", "path none --report")
     for line in (*lines, "train none m --checkpoint"):
         assert main([*line.split(), str(path)]) == 1
-        assert "may not be written" in capsys.readouterr().err
+        assert "write-protected" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("replaced", [False, True])
@@ -134,7 +134,7 @@ def test_shards_keep_the_rights_of_the_data_set(tmp_path):
     mm.data.write_shards(tmp_path, np.eye(3), [0, 1, 0], overwrite=True)
     assert {rights(path) for path in tmp_path.iterdir()} == {0o600}
     (tmp_path / "manifest.json").chmod(0o400)
-    with refusal("may not be written", kinds=(PermissionError,)):
+    with refusal("write-protected", kinds=(PermissionError,)):
         mm.data.write_shards(tmp_path, np.eye(2), [0, 1], overwrite=True)
     assert len(mm.data.open_shards(tmp_path)) == 3
 

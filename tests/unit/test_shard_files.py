@@ -122,6 +122,6 @@ def test_a_writer_that_has_ended_writes_no_more(tmp_path):
     writer = mm.data.ShardWriter(tmp_path)
     writer.add(np.eye(2), [0, 1])
     writer.abandon()
-    with refusal("has ended"):
+    with refusal("is closed"):
         writer.close()
     assert list(tmp_path.iterdir()) == []

@@ -157,7 +157,7 @@ def test_writer_refuses_what_it_cannot_hold(generator, tmp_path):
 def test_a_data_set_is_not_replaced_unasked(generator, tmp_path):
     X, y = rows(generator)
     mm.data.write_shards(tmp_path, X, y, shard_bytes=300)
-    with refusal("holds a data set", "overwrite"):
+    with refusal("already holds a data set", "overwrite"):
         mm.data.write_shards(tmp_path, X, y)
     mm.data.write_shards(tmp_path, X[:5], y[:5], overwrite=True)
     assert len(mm.data.open_shards(tmp_path)) == 5

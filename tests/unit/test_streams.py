@@ -263,7 +263,7 @@ def test_shards_of_little_memory_are_small(tmp_path, monkeypatch):
     ("words", "said"),
     [
         (["--memory", "1M", "--solver", "proximal"], "--solver streaming"),
-        (["--memory", "1M", "--task", "multilabel"], "have sets of them"),
+        (["--memory", "1M", "--task", "multilabel"], "have sets of labels"),
     ],
 )
 def test_what_memory_does_not_go_with(words, said, trained, tmp_path, capsys):
@@ -286,7 +286,7 @@ def test_predictions_need_no_labels(trained, tmp_path, capsys):
         found.append(capsys.readouterr().out)
     assert found[0] == found[1]
     assert run("evaluate", trained / "t.conll.model", tmp_path / "bare.conll") == 1
-    assert "2 columns, but in training there were 3" in capsys.readouterr().err
+    assert "the line has 2 columns, but the training file had 3" in capsys.readouterr().err
     (tmp_path / "bare.svmlight").write_text("1:1\n2:1 11:0.5\n")
     (tmp_path / "full.svmlight").write_text("0 1:1\n0 2:1 11:0.5\n")
     for name in ("bare", "full"):

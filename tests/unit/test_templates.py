@@ -117,7 +117,7 @@ def test_errors_of_the_command(tmp_path, capsys):
     assert "'hello' in line 2" in capsys.readouterr().err
     (tmp_path / "wide").write_text("U00:%x[0,5]\n")
     assert main(["train", data, model, "--templates", str(tmp_path / "wide")]) == 1
-    assert "t.conll, line 1: templates: the template has column 5" in capsys.readouterr().err
+    assert "t.conll, line 1: templates: the template uses column 5" in capsys.readouterr().err
     (tmp_path / "edges").write_text("U00:%x[0,0]\nB00:%x[0,0]\n")
     more = ["--to", "crfsuite", "--templates", str(tmp_path / "edges")]
     assert main(["convert", data, str(tmp_path / "out"), *more]) == 1
@@ -210,9 +210,9 @@ def test_no_expression_takes_long():
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("u:%t[0,0]", "have an expression in quotes"),
-        ('u:%x[0,0,"a"]', "%x has none"),
-        ('u:%m[0,0,"**"]', "has nothing to belong to"),
+        ("u:%t[0,0]", "need an expression in quotes"),
+        ('u:%x[0,0,"a"]', "%x must not have one"),
+        ('u:%m[0,0,"**"]', "needs a character before or after it"),
         ('u:%m[0,0,"a\\"]', "in line 2"),
         ("u:%y[0,0]", "in line 2"),
         ("x:%x[0,0]", "in line 2"),

@@ -227,7 +227,7 @@ def test_arrays_of_objects_are_refused_without_dangerous_advice(tmp_path):
     np.savez(tmp_path / "t.npz", X=np.array([[{}], [1]], dtype=object), y=np.arange(2))
     (tmp_path / "u.npz").write_bytes(pickle.dumps({"X": 1}))
     for name in ("t.npz", "u.npz"):
-        with pytest.raises(FileError, match="objects of Python, which are not read") as caught:
+        with pytest.raises(FileError, match="Python objects, which are not read") as caught:
             read_file(str(tmp_path / name))
         assert "pickle" not in str(caught.value)
 
@@ -253,7 +253,7 @@ def test_small_files_that_never_end(tmp_path, capsys):
 
 CLOSED = {
     "predict {m} {t} >&-": (1, "maxmargin: error: standard output is closed\n"),
-    "predict {m} - <&-": (1, "maxmargin: error: standard input is closed: name a file\n"),
+    "predict {m} - <&-": (1, "maxmargin: error: standard input is closed; name a file\n"),
     "predict {m} none 2>&-": (1, ""),
 }
 

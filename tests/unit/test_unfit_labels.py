@@ -32,17 +32,17 @@ def test_a_text_that_ends_with_nul_in_a_sequence(kind, form):
 
 @pytest.mark.parametrize("missing", [np.nan, float("nan"), pd.NA, pd.NaT])
 def test_what_says_that_a_value_is_missing(missing):
-    with refusal(r"Y\[1\]\[1\]", "is no label"):
+    with refusal(r"Y\[1\]\[1\]", "cannot be a label"):
         mm.StructuralSVM(models.Chain()).fit(SEQUENCES, [["a", "b"], ["b", missing]])
-    with refusal(r"Y\[3\]", "is no label"):
+    with refusal(r"Y\[3\]", "cannot be a label"):
         mm.StructuralSVM(models.Multiclass()).fit(ROWS, ["a", "b", "b", missing])
 
 
 def test_nan_in_arrays_of_numbers():
-    with refusal(r"Y\[1\]\[1\]: nan", "is no label"):
+    with refusal(r"Y\[1\]\[1\]: nan", "cannot be a label"):
         Y = [np.array([1.0, 2.0]), np.array([1.0, np.nan])]
         mm.StructuralSVM(models.Chain()).fit(SEQUENCES, Y)
-    with refusal(r"Y\[3\]: nan", "is no label"):
+    with refusal(r"Y\[3\]: nan", "cannot be a label"):
         mm.StructuralSVM(models.Multiclass()).fit(ROWS, np.array([1, 2, 2, np.nan]))
 
 

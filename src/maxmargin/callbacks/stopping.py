@@ -88,7 +88,7 @@ class EarlyStopping(Callback):
     def on_start(self, info: Progress) -> None:
         if self._score is None:
             raise ValueError(
-                "EarlyStopping scores by an estimator, on one machine: give it to fit(..., callbacks=)"
+                "EarlyStopping needs an estimator on one machine; give it to fit(..., callbacks=)"
             )
         self.scores_: list[tuple[float, float]] = []
         self.best_score_: float | None = None
@@ -97,7 +97,9 @@ class EarlyStopping(Callback):
 
     def on_step(self, info: Progress) -> bool:
         if info.weights is None:
-            raise ValueError("EarlyStopping needs the weights after each step: a stream has none")
+            raise ValueError(
+                "EarlyStopping needs the weights after each step, but a stream has none"
+            )
         if info.step % self.every:
             return False
         assert self._score is not None

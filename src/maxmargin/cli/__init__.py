@@ -56,33 +56,38 @@ def size(text: str) -> int:
 
 def add_file_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that say how a file is read."""
-    parser.add_argument("--format", choices=FORMATS, help="of the file; guessed by default")
-    parser.add_argument("--task", choices=TASKS, help="guessed from the labels by default")
-    parser.add_argument(
-        "--label", type=word, default="", help="column of the label, by number or name"
-    )
+    parser.add_argument("--format", choices=FORMATS, help="format of the file (default: guessed)")
+    parser.add_argument("--task", choices=TASKS, help="task (default: guessed from the labels)")
+    parser.add_argument("--label", type=word, default="", help="number or name of the label column")
     parser.add_argument(
         "--templates",
         type=template_path,
         default="words",
         metavar="words|window|FILE",
-        help="features of text columns; FILE: a template of CRF++ or wapiti",
+        help="features of text columns; FILE is a template file of CRF++ or wapiti",
     )
 
 
 def add_training_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of training, except C."""
     parser.add_argument(
-        "--tol", type=tolerance, default="auto", help="gap to reach, in units of the loss, or auto"
+        "--tol",
+        type=tolerance,
+        default="auto",
+        help="stop at this gap, in units of the loss, or auto",
     )
     parser.add_argument("--solver", type=word, default="auto")
-    parser.add_argument("--max-seconds", type=float, default=None, help="of each training")
+    parser.add_argument("--max-seconds", type=float, default=None, help="time limit of each fit")
     parser.add_argument("--jobs", type=int, default=None, help="threads")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
-        "--transitions", choices=("iob2", "iobes", "bilou"), help="legal tag sequences"
+        "--transitions",
+        choices=("iob2", "iobes", "bilou"),
+        help="allow only the tag sequences of this scheme",
     )
-    parser.add_argument("--order", type=int, choices=(1, 2), default=1, help="of a chain of tags")
+    parser.add_argument(
+        "--order", type=int, choices=(1, 2), default=1, help="order of the tag chain"
+    )
 
 
 def add_train(commands: Any) -> None:
@@ -100,66 +105,68 @@ def add_train(commands: Any) -> None:
         "--checkpoint",
         type=OutputPath,
         metavar="FILE",
-        help="write there what a later run needs to go on",
+        help="save progress to this file, so that --resume can continue",
     )
     train.add_argument(
         "--checkpoint-every",
         type=float,
         default=300.0,
         metavar="SECONDS",
-        help="between two of them",
+        help="time between two checkpoints",
     )
-    train.add_argument("--resume", action="store_true", help="go on from the checkpoint")
+    train.add_argument("--resume", action="store_true", help="continue from the checkpoint")
     train.add_argument(
         "--scheduler",
         type=word,
         metavar="ADDRESS",
-        help="train on the workers of this `dask scheduler`",
+        help="train on the workers of the `dask scheduler` at this address",
     )
     train.add_argument(
-        "--parts", type=int, help="of the data on a cluster; one for each worker by default"
+        "--parts",
+        type=int,
+        help="number of parts of the data on a cluster (default: one per worker)",
     )
     train.add_argument(
         "--memory",
         type=size,
         metavar="SIZE",
-        help="such as 500M: examples stay on the disk, of which so much is in memory at a time",
+        help="keep the examples on disk and use this much memory for them, such as 500M",
     )
-    train.add_argument("--quiet", action="store_true", help="no progress line")
+    train.add_argument("--quiet", action="store_true", help="show no progress line")
     train.add_argument("--json", action="store_true", help="print the certificate as JSON")
 
 
 def add_path(commands: Any) -> None:
-    path = commands.add_parser("path", help="which C: a score for each of several")
+    path = commands.add_parser("path", help="choose C: train with several values and score each")
     path.add_argument("data", type=InputData, metavar="TRAIN")
     path.add_argument(
-        "--dev", type=InputData, metavar="FILE", help="to score on; a fifth of TRAIN by default"
+        "--dev", type=InputData, metavar="FILE", help="file to score on (default: a fifth of TRAIN)"
     )
-    path.add_argument("--Cs", type=int, default=8, help="how many, over four decades")
+    path.add_argument("--Cs", type=int, default=8, help="number of values of C, over four decades")
     path.add_argument(
         "--report",
         type=OutputPath,
         metavar="PAGE",
-        help="write a page about the best, for a browser",
+        help="write an HTML page about the best model",
     )
-    path.add_argument("--scoring", type=word, help="such as entity_f1 or f1_macro")
+    path.add_argument(
+        "--scoring", type=word, help="name of the score, such as entity_f1 or f1_macro"
+    )
     add_file_options(path)
     add_training_options(path)
     path.add_argument("--json", action="store_true")
 
 
 def add_predict(commands: Any) -> None:
-    predict = commands.add_parser("predict", help="predict for a file, to standard output")
+    predict = commands.add_parser("predict", help="write predictions for a file to standard output")
     predict.add_argument("model", type=InputPath, metavar="MODEL")
     predict.add_argument("data", type=InputData, metavar="INPUT")
-    predict.add_argument(
-        "--append", action="store_true", help="print the tokens before their labels"
-    )
+    predict.add_argument("--append", action="store_true", help="print each token before its label")
     predict.add_argument("--jobs", type=int, default=None, help="threads")
 
 
 def add_evaluate(commands: Any) -> None:
-    evaluate = commands.add_parser("evaluate", help="scores of a model on a file with labels")
+    evaluate = commands.add_parser("evaluate", help="score a model on a file with labels")
     evaluate.add_argument("model", type=InputPath, metavar="MODEL")
     evaluate.add_argument("data", type=InputData, metavar="TEST")
     evaluate.add_argument("--json", action="store_true")
@@ -167,36 +174,49 @@ def add_evaluate(commands: Any) -> None:
 
 
 def add_inspect(commands: Any) -> None:
-    inspect = commands.add_parser("inspect", help="what is in a model file")
+    inspect = commands.add_parser("inspect", help="show the contents of a model file")
     inspect.add_argument("model", type=InputPath, metavar="MODEL")
-    inspect.add_argument("--top", type=int, default=10, help="features per label")
+    inspect.add_argument("--top", type=int, default=10, help="number of features per label")
     inspect.add_argument("--json", action="store_true")
 
 
 def add_report(commands: Any) -> None:
-    report = commands.add_parser("report", help="a page about a model, for a browser")
+    report = commands.add_parser("report", help="write an HTML page about a model")
     report.add_argument("model", type=InputPath, metavar="MODEL")
     report.add_argument(
-        "data", type=InputData, metavar="TEST", nargs="?", help="a file with labels, for scores"
+        "data",
+        type=InputData,
+        metavar="TEST",
+        nargs="?",
+        help="file with labels, to score the model on",
     )
     report.add_argument(
         "--output", type=OutputPath, default="report.html", metavar="PAGE", help="the page to write"
     )
     report.add_argument(
-        "--title", type=word, default="", help="of the page; the name of the model by default"
+        "--title", type=word, default="", help="title of the page (default: the name of the model)"
     )
-    report.add_argument("--top", type=int, default=10, help="features per label, and mistakes")
     report.add_argument(
-        "--shape", type=int, nargs=2, metavar=("H", "W"), help="where features are pixels"
+        "--top", type=int, default=10, help="number of features per label, and of mistakes"
+    )
+    report.add_argument(
+        "--shape",
+        type=int,
+        nargs=2,
+        metavar=("H", "W"),
+        help="height and width, if the features are pixels",
     )
     report.add_argument("--jobs", type=int, default=None, help="threads")
 
 
 def add_check(commands: Any) -> None:
-    check = commands.add_parser("check", help="look at a file before training on it")
+    check = commands.add_parser("check", help="check a file before training on it")
     check.add_argument("data", type=InputData, metavar="FILE")
     check.add_argument(
-        "--test", type=InputData, metavar="FILE", help="look for its examples in FILE"
+        "--test",
+        type=InputData,
+        metavar="FILE",
+        help="count the examples of this test file that also occur in FILE",
     )
     add_file_options(check)
     check.add_argument("--json", action="store_true")
@@ -210,23 +230,29 @@ def add_convert(commands: Any) -> None:
     convert.add_argument(
         "output", type=OutputData, metavar="OUT", help='a file, a folder for shards, or "-"'
     )
-    convert.add_argument("--to", choices=FORMATS, help="format of OUT; by its name by default")
+    convert.add_argument("--to", choices=FORMATS, help="format of OUT (default: from its name)")
     add_file_options(convert)
 
 
 def add_bench(commands: Any) -> None:
-    bench = commands.add_parser("bench", help="all solvers side by side on a file")
+    bench = commands.add_parser("bench", help="compare all solvers on a file")
     bench.add_argument("data", type=InputData, metavar="TRAIN")
     add_file_options(bench)
-    bench.add_argument("--C", type=float, default=None, help="as for train")
-    bench.add_argument("--solvers", type=word, nargs="+", metavar="NAME", help="some only")
+    bench.add_argument(
+        "--C", type=float, default=None, help="weight of the losses (default: by task)"
+    )
+    bench.add_argument(
+        "--solvers", type=word, nargs="+", metavar="NAME", help="run only these solvers"
+    )
     add_training_options(bench)
     bench.set_defaults(max_seconds=10.0)
     bench.add_argument("--json", action="store_true")
 
 
 def add_certify(commands: Any) -> None:
-    certify = commands.add_parser("certify", help="the objective of a model on its training file")
+    certify = commands.add_parser(
+        "certify", help="recompute the objective of a model on its training file"
+    )
     certify.add_argument("model", type=InputPath, metavar="MODEL")
     certify.add_argument("data", type=InputData, metavar="TRAIN")
     certify.add_argument("--json", action="store_true")
@@ -266,7 +292,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
     for add in COMMANDS:
         add(commands)
-    commands.add_parser("demo", help="train on made-up letters, and show the certificate")
+    commands.add_parser("demo", help="train on made-up sequences and show the certificate")
     return top
 
 
@@ -315,7 +341,9 @@ def run_command(argv: Sequence[str] | None) -> int:
         discard_output()
         return 0
     except MemoryError:
-        return failed("there is not enough memory; train --memory SIZE keeps examples on the disk")
+        return failed(
+            "there is not enough memory; to keep the examples on disk, use train --memory SIZE"
+        )
     except OSError as error:
         named = error.filename is not None and error.strerror is not None
         return failed(f"{error.filename}: {error.strerror}" if named else str(error))

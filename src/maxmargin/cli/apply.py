@@ -24,7 +24,7 @@ def opened_model(given: Namespace, unlabelled: bool = False) -> tuple[Any, Sourc
     svm = load(given.model)
     state = getattr(svm, "reading_", None)
     if state is None:
-        raise FileError(f"{given.model} does not say how files are read: it was not trained here")
+        raise FileError(f"{given.model} has no file settings; train it with `maxmargin train`")
     svm.set_params(n_jobs=getattr(given, "jobs", None))
     reading = Reading(**state, unlabelled=unlabelled)
     return svm, Source(given.data, reading).as_trained(getattr(svm, "classes_", ()))
@@ -33,7 +33,7 @@ def opened_model(given: Namespace, unlabelled: bool = False) -> tuple[Any, Sourc
 def predict(given: Namespace) -> None:
     svm, source = opened_model(given, unlabelled=True)
     if given.append and source.reading.task != "tagging":
-        raise ValueError("--append is for tagging from columns")
+        raise ValueError(f"--append needs a tagging model, but the task is {source.reading.task}")
     for read in source:
         for line in predicted_lines(read, svm.predict(read.X), given.append):
             write_data(line)
@@ -81,7 +81,9 @@ def certify(given: Namespace) -> None:
     }
     show(facts, given.json)
     if not facts["same"]:
-        raise FileError(f"{given.data} is not what {given.model} was trained on, or not all of it")
+        raise FileError(
+            f"{given.model} was trained on other data than {given.data}; give its training file"
+        )
 
 
 def inspect(given: Namespace) -> None:

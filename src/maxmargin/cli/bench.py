@@ -71,7 +71,10 @@ def bench(given: Namespace) -> None:
     columns = {key: np.array([as_text(row[key]) for row in rows]) for key in rows[0]}
     print(Table(columns, names, "solver"))
     if refused:
-        print(f"\nnot for this task: {', '.join(line.split(':')[0] for line in refused)}")
+        print(
+            "\nsolvers that do not fit this task: "
+            f"{', '.join(line.split(':')[0] for line in refused)}"
+        )
 
 
 def as_text(value: Any) -> str:
@@ -109,7 +112,7 @@ def timed_peer(svm: Any, peer: Any, X: Any, Y: Any) -> Row:
     intercepts = np.reshape(peer.intercept_, (-1, 1))
     w = np.hstack([np.atleast_2d(peer.coef_), intercepts]).ravel()
     late = any(issubclass(warning.category, ConvergenceWarning) for warning in said)
-    status = "iteration limit" if late else "its own tolerance"
+    status = "iteration limit" if late else "own tolerance"
     passes, found = float(np.max(peer.n_iter_)), objective(svm, w, X, Y)
     row = ("LIBLINEAR", seconds, passes, np.nan, found, status, -np.inf)
     return dict(zip(COLUMNS_OF_BENCH, row, strict=True))

@@ -104,7 +104,7 @@ class Findings:
             steps, formula = self.examples * labels, "examples x labels, for each feature"
         facts: dict[str, Any] = {"steps of a pass": f"{steps:.3g} ({formula})"}
         if steps > SLOW_PASS:
-            facts["slow"] = "a pass takes long; train on a part first, or give --max-seconds"
+            facts["slow"] = "one pass takes long; train on a part first, or give --max-seconds"
         return facts
 
 

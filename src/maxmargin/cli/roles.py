@@ -88,7 +88,7 @@ def check_model_target(path: Path) -> None:
     from maxmargin.io.model_file import may_be_stored
 
     if not may_be_stored(path):
-        raise ValueError(f"{path} is there and is no model file: name another file, or remove it")
+        raise ValueError(f"{path} exists and is not a model file; name another file, or remove it")
 
 
 def check_roles(given: Namespace) -> None:

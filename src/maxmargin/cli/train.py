@@ -110,8 +110,8 @@ def check_room_for_weights(given: Namespace, read: FromFile) -> None:
     there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if 16.0 * read.width > there:  # 8 bytes a weight, at least two labels
         raise FileError(
-            f"{given.data}: weights of {read.width} features for each label do not fit into the "
-            f"memory of this machine, {there / 2**30:.0f} GiB"
+            f"{given.data}: the weights of {read.width} features per label do not fit into the "
+            f"{there / 2**30:.0f} GiB of memory of this machine; use fewer features"
         )
 
 
@@ -128,7 +128,7 @@ def on_disk(given: Namespace, stack: ExitStack) -> FromFile:
         # A shard takes more memory than its size, because it is copied while it is written.
         write_shard_folder(source, str(folder), max(SMALLEST_SHARD, given.memory // 16))
     except FileError as error:
-        raise FileError(f"{given.data} cannot be trained on with --memory: {error}") from None
+        raise FileError(f"--memory cannot read {given.data}: {error}") from None
     data = open_shards(folder, verify=False)
     return FromFile(data.X, data.Y, source.reading)
 
@@ -143,14 +143,16 @@ def fit_estimator(svm: Any, given: Namespace, read: FromFile, client: Any, there
         asked["callbacks"] = [ProgressLine(live_line())]
     if given.memory:
         if read.reading.task not in IN_PARTS:
-            raise ValueError(f"--memory is for {', '.join(IN_PARTS)}, not {read.reading.task}")
+            raise ValueError(
+                f"--memory works for {', '.join(IN_PARTS)}, not for {read.reading.task}"
+            )
         if not (given.solver == "auto" or reads_parts(given.solver)) or given.scheduler is not None:
-            raise ValueError("--memory needs --solver streaming or auto, and no --scheduler")
+            raise ValueError("--memory needs --solver streaming or auto, and excludes --scheduler")
         svm.set_params(solver=Streaming(passes=None, cache_bytes=given.memory))
     if given.scheduler is not None:
         fit_on_cluster(svm, given, read, client, there, asked)
     elif given.parts is not None:
-        raise ValueError("--parts is for --scheduler")
+        raise ValueError("--parts needs --scheduler")
     else:
         svm.fit(read.X, read.Y, **asked)
 
@@ -163,7 +165,7 @@ def client_of(given: Namespace, stack: ExitStack) -> Any:
         from distributed import Client
     except ImportError:
         raise ValueError(
-            "--scheduler needs distributed: pip install 'maxmargin[cluster]'"
+            "--scheduler needs the package distributed: pip install 'maxmargin[cluster]'"
         ) from None
     return stack.enter_context(Client(given.scheduler, set_as_default=False))
 
@@ -213,7 +215,7 @@ def estimator_for_task(given: Namespace, read: FromFile) -> Any:
         "random_state": given.seed,
     }
     if task != "tagging" and (given.transitions or given.order != 1):
-        raise ValueError(f"--transitions and --order are for tagging, and the task is {task}")
+        raise ValueError(f"--transitions and --order need the task tagging, but the task is {task}")
     if task == "tagging":
         chain = models.Chain(
             start=True,
@@ -241,7 +243,9 @@ def path(given: Namespace) -> None:
         order = np.random.default_rng(given.seed).permutation(len(read.Y))
         held_out, kept = np.sort(order[: len(order) // 5]), np.sort(order[len(order) // 5 :])
         if len(held_out) == 0:
-            raise FileError(f"{given.data}: too few examples to hold some out; give --dev")
+            raise FileError(
+                f"{given.data} has too few examples to hold some out; give a file with --dev"
+            )
         (X, Y), validation = chosen_examples(read, kept), chosen_examples(read, held_out)
     scoring = None if given.scoring is None else metrics.get_scorer(given.scoring)
     found: Any = regularization_path(
@@ -274,7 +278,7 @@ def chosen_examples(read: FromFile, numbers: np.ndarray) -> tuple[Any, Any]:
 def convert(given: Namespace) -> None:
     to = given.to or guess_name(given.output)
     if not to:
-        raise FileError(f"{given.output}: its format cannot be guessed, give --to")
+        raise FileError(f"{given.output}: the name does not show the format; give --to")
     source = source_of(given)
     if to not in ONE_WALK:
         source.keep()
@@ -285,7 +289,7 @@ def convert(given: Namespace) -> None:
         raise FileError(
             said
             if said.startswith(str(given.data))
-            else f"{given.data} cannot become {to}: {error}"
+            else f"{given.data} cannot be converted to {to}: {error}"
         ) from None
 
 
@@ -296,4 +300,4 @@ def demo(given: Namespace) -> None:
     svm = StructuralSVM(models.Chain(), C=0.1, random_state=0).fit(X[:300], Y[:300])
     print("300 made-up sequences of 8 labels, tagged by a chain")
     print(svm.certificate_)
-    print(f"right on 100 others: {svm.score(X[300:], Y[300:]):.1%}")
+    print(f"correct labels on 100 other sequences: {svm.score(X[300:], Y[300:]):.1%}")

@@ -164,8 +164,8 @@ class ClusterRounds(ProximalTerm):
         numbers = [answer.seen, answer.risk, *(point.offset for point in points)]
         if not np.isfinite(numbers).all() or not all(point.finite for point in points):
             raise PartError(
-                f"part {part}: {answer.worker or 'its worker'} answered with numbers that are not finite; "
-                "features or C are too large, or the worker is at fault"
+                f"part {part}: {answer.worker or 'its worker'} sent numbers that are not finite; "
+                "scale the features, lower C, or check the worker"
             )
         if self.facts[part].bounded:
             self._check_bounds(part, answer)
@@ -179,8 +179,8 @@ class ClusterRounds(ProximalTerm):
         noise = BOUND_ROUNDING * (np.abs(offsets) + np.abs(slopes) + self.facts[part].total)
         if (offsets - slopes > answer.risk + noise).any():
             raise PartError(
-                f"part {part}: what was known of it contradicts what {answer.worker or 'its worker'} "
-                "found now; its data, its worker or the checkpoint have changed"
+                f"part {part}: the answer of {answer.worker or 'its worker'} contradicts earlier "
+                "answers; its data, its worker or the checkpoint have changed"
             )
 
     def _measure(self, answers: dict[int, Answer]) -> None:

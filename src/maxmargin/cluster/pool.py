@@ -176,7 +176,7 @@ class Pool:
         error = future.exception() if future.status == "error" else None
         reason = f"{type(error).__name__}: {error}" if error else f"its task was {future.status}"
         where = part_in_words(self.parts[part])
-        raise PartError(f"part {part} ({where}) cannot be worked on: {reason}") from error
+        raise PartError(f"part {part} ({where}) failed: {reason}") from error
 
     def close(self) -> None:
         """Delete the data of the run, here and on all workers."""
@@ -196,7 +196,8 @@ def await_worker(client: Any) -> None:
         client.wait_for_workers(1, timeout=LONELY)
     except TooLate:
         raise ValueError(
-            f"client: the cluster has had no workers for {LONELY:.0f} seconds; start some with `dask worker`"
+            f"client: the cluster has had no workers for {LONELY:.0f} seconds; start one with "
+            "`dask worker`"
         ) from None
 
 
@@ -210,6 +211,6 @@ def connected() -> Iterator[None]:
         yield
     except (CancelledError, ClosedClientError, CommClosedError, OSError) as error:
         raise PartError(
-            f"the connection to the scheduler was lost ({type(error).__name__}): start the cluster again; a "
-            "fit with a checkpoint goes on with resume=True"
+            f"the connection to the scheduler was lost ({type(error).__name__}); restart the "
+            "cluster, and continue a fit with a checkpoint by resume=True"
         ) from error

@@ -55,7 +55,9 @@ class ShardPart:
         """Return X and Y as mapped arrays, and no weights; each file is compared with its checksum."""
         opened = open_shards(self.folder, shards=self.shards)
         if opened.Y is None:
-            raise ValueError(f"{self.folder} has no labels: training needs Y")
+            raise ValueError(
+                f"{self.folder} has no labels, but training needs them; write the shards with Y"
+            )
         return opened.X, opened.Y, None
 
 
@@ -119,13 +121,13 @@ def parts_of(
         return path_parts(source, n_parts, n_workers, columns)
     if not isinstance(source, Sequence) or not len(source):
         raise ValueError(
-            "source must be a folder of shards, a Parquet file or a folder of such, a list of these paths, "
-            f"or a list of parts (X, Y), got {source!r}"
+            "source must be a folder of shards, a Parquet file, a folder of Parquet files, a list "
+            f"of these paths, or a list of parts (X, Y), got {source!r}"
         )
     if all(map(is_path, source)):
         if n_parts not in (None, len(source)):
             raise ValueError(
-                f"n_parts must be None or {len(source)}: each path of the list is a part"
+                f"n_parts must be None or {len(source)}, because each path of the list is one part"
             )
         return [path_parts(path, 1, 1, columns)[0] for path in source]
     check_no_columns(columns, "source")
@@ -133,7 +135,7 @@ def parts_of(
     if n_parts is None or n_parts == len(parts):
         return parts
     if n_parts > len(parts):
-        raise ValueError(f"n_parts is {n_parts}, but source has {len(parts)} parts only")
+        raise ValueError(f"n_parts is {n_parts}, but source has only {len(parts)} parts")
     groups = np.array_split(np.arange(len(parts)), n_parts)
     return [joined_parts([parts[k] for k in group]) for group in groups]
 
@@ -141,7 +143,9 @@ def parts_of(
 def check_no_columns(columns: Columns, source: Any) -> None:
     """Raise an error if column names are given for a source without columns."""
     for name in (own.name for own in fields(columns) if getattr(columns, own.name)):
-        raise ValueError(f"{name} is the name of a column of Parquet files, and {source} has none")
+        raise ValueError(
+            f"{name} names a column of Parquet files, but {source} is not Parquet; leave {name} out"
+        )
 
 
 def path_parts(source: Any, n_parts: int | None, n_workers: int, columns: Columns) -> list[Any]:
@@ -151,13 +155,13 @@ def path_parts(source: Any, n_parts: int | None, n_workers: int, columns: Column
     if path.is_file() or (files and not (path / manifest.MANIFEST_NAME).exists()):
         groups = [group for file in files for group in file_parquet.groups_of(str(file))]
         if not groups:
-            raise ValueError(f"{source}: there are no rows")
-        known = f"{source} has {len(groups)} row groups; write it with smaller ones"
+            raise ValueError(f"{source} has no rows")
+        known = f"{source} has {len(groups)} row groups; write it again with smaller row groups"
         runs = dealt(len(groups), n_parts, n_workers, known)
         return [ParquetPart(tuple(groups[own.start : own.stop]), columns) for own in runs]
     check_no_columns(columns, source)
     n = len(manifest.read_manifest(path).shards)
-    known = f"{source} has {n} shards; write it with a smaller shard_bytes"
+    known = f"{source} has {n} shards; write it again with a smaller shard_bytes"
     return [ShardPart(str(path), own) for own in dealt(n, n_parts, n_workers, known)]
 
 
@@ -178,7 +182,7 @@ def memory_part(part: Any, k: int) -> tuple[Any, Any, Any]:
         )
     X, Y, weights = (*part, None)[:3]
     if Y is None:
-        raise ValueError(f"source[{k}]: Y must be given, the true output of every example")
+        raise ValueError(f"source[{k}]: Y must be given, with the true output of every example")
     check_lengths(X, Y)
     return X, Y, weights
 
@@ -188,7 +192,9 @@ def read_part(svm: Any, data: Any) -> tuple[Any, Any, Any]:
     if not isinstance(data, FilePart):
         return data
     if data.checksum and data.digest() != data.checksum:
-        raise ValueError(f"{data}: the data have changed since training began, or are others here")
+        raise ValueError(
+            f"{data}: the data changed after training began, or this worker sees other files"
+        )
     return data.read(svm)
 
 

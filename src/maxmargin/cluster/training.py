@@ -128,8 +128,9 @@ def fit(
 def slower_than_one(rounds: ClusterRounds) -> str:
     """The warning for small data: one machine would make all passes in less time than the rounds took."""
     return (
-        f"one machine is faster if it can hold the data: all passes of the workers took "
-        f"{rounds.pass_seconds:.2g} s together, the rounds {rounds.round_seconds:.2g} s; use svm.fit"
+        "the data are small for a cluster: all passes of the workers took "
+        f"{rounds.pass_seconds:.2g} s together, but the rounds took {rounds.round_seconds:.2g} s; "
+        "one machine is faster if it can hold the data (svm.fit)"
     )
 
 
@@ -159,12 +160,13 @@ def check_client(client: Any) -> None:
         from distributed import Client
     except ImportError:
         raise ImportError(
-            "maxmargin.cluster needs distributed: pip install 'maxmargin[cluster]' (or 'distributed')"
+            "maxmargin.cluster needs the package distributed: pip install 'maxmargin[cluster]' "
+            "(or 'distributed')"
         ) from None
     if not isinstance(client, Client) or client.asynchronous:
         raise TypeError(
-            "client must be a distributed.Client that is not asynchronous, such as "
-            f'Client("127.0.0.1:8786"), got {client!r}'
+            'client must be a synchronous distributed.Client, such as Client("127.0.0.1:8786"), '
+            f"got {client!r}"
         )
 
 
@@ -173,25 +175,29 @@ def check_estimator(svm: Any) -> Proximal:
     if not getattr(svm, "_divides", False):
         kind = type(svm).__name__
         raise TypeError(
-            f"svm must be a StructuralSVM, a MulticlassSVC or a BinarySVC, got {kind}: hidden parts, "
-            "regression, groups, the log loss and a search for C are fitted on one machine"
+            f"svm must be a StructuralSVM, a MulticlassSVC or a BinarySVC, got {kind}: a cluster "
+            "cannot fit hidden parts, regression, groups, the log loss or a search for C; use fit "
+            "on one machine"
         )
     svm._check_parameters()
     svm._check_model()
     if svm.hinge != "max":
-        raise ValueError("a cluster solves hinge='max' only, got hinge='sum'; use fit")
+        raise ValueError(
+            "a cluster only supports hinge='max', got hinge='sum'; use fit on one machine"
+        )
     if NONNEGATIVE in svm._asks_for():
         raise ValueError(
-            "nonnegative: clipped weights are not a sum over the parts; give None, or use fit"
+            "a cluster does not support nonnegative; give None, or use fit on one machine"
         )
     if getattr(svm, "_free", False):
         raise ValueError(
-            "penalized_intercept=False: a weight without a regulariser is not solved on a cluster"
+            "a cluster does not support penalized_intercept=False; set it to True, or use fit on "
+            "one machine"
         )
     solver = Proximal() if svm.solver == "auto" else svm._chosen()
     if not isinstance(solver, Proximal):
         raise ValueError(
-            f"solver must be 'auto', 'proximal' or solvers.Proximal(...), which the workers run, got "
+            "solver must be 'auto', 'proximal' or solvers.Proximal(...) on a cluster, got "
             f"{svm.solver!r}"
         )
     return solver
@@ -201,11 +207,14 @@ def check_facts(facts: list[Facts]) -> list[Facts]:
     """Raise an error if the problem cannot be divided into parts; return the facts."""
     if any(own.kernelised for own in facts):
         raise ValueError(
-            "model: the weights of an exact kernel are functions of all examples, which no worker has; "
-            "Kernel(rank=k) has plain weights"
+            "model: an exact kernel needs all examples, but each worker has only a part; use "
+            "Kernel(rank=k), which has plain weights"
         )
     if facts[0].regularizer.free is not None:
-        raise ValueError("prior: an infinite scale is not solved on a cluster")
+        raise ValueError(
+            "prior: a cluster does not support an infinite scale; give finite scales, or use fit "
+            "on one machine"
+        )
     return facts
 
 
@@ -220,7 +229,10 @@ def make_job(svm: Any, pool: Pool, solver: Proximal, passes: int) -> Job:
         Given(stacked_parts([own.X for own in found]), stacked_parts([own.Y for own in found]))
     )
     if getattr(given.model, "joint", False):
-        raise ValueError("a loss of the whole sample is not a sum over parts: use fit")
+        raise ValueError(
+            "a cluster does not support a loss of the whole sample, because it is not a sum over "
+            "parts; use fit on one machine"
+        )
     given.model.initialize(given.X, given.Y)
     twin = clone(svm)
     twin.model_ = given.model
@@ -276,7 +288,8 @@ def adopt_result(svm: Any, rounds: ClusterRounds, supports: list[Support | None]
     lost = [k for k, own in enumerate(supports) if own is None]
     if lost:
         warn_user(
-            f"support_ is None: the multipliers of part {lost[0]} were lost with their worker"
+            f"support_ is None, because the multipliers of part {lost[0]} were lost with their "
+            "worker"
         )
     whole: Any = [] if lost else supports
     support: Any = joined_support(whole, [own.n for own in rounds.facts]) if whole else None

@@ -30,7 +30,7 @@ def unmasked(data: Any, name: str) -> Any:
     if not isinstance(data, np.ma.MaskedArray):
         return data
     if np.ma.getmaskarray(data).any():
-        raise ValueError(f"{name} has masked entries: fill them, or drop these examples, first")
+        raise ValueError(f"{name} has masked entries; fill them, or drop these examples")
     return np.asarray(data.data)
 
 
@@ -43,7 +43,7 @@ def array_of(data: Any, name: str) -> np.ndarray:
         return np.asarray(data)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{name} must be an array, or lists that are of equal length at every depth; {error}"
+            f"{name} must be an array, or nested lists of equal lengths; {error}"
         ) from None
 
 
@@ -287,7 +287,7 @@ def examples_of(X: Any, Y: Any) -> tuple[Any, Any]:
     """Return inputs and true outputs that positions index; refuse different lengths."""
     X, Y = plain_sequence(X), plain_outputs(Y)
     if Y is None:
-        raise ValueError("Y must be given: the true output of every example")
+        raise ValueError("Y must be given, with the true output of every example")
     check_lengths(X, Y)
     return X, Y
 
@@ -308,7 +308,7 @@ def check_lengths(X: Any, Y: Any) -> None:
     """Refuse X and Y of different lengths, and an empty X."""
     n = count_of(X, "X")
     if n == 0:
-        raise ValueError("X is empty: at least one example is needed")
+        raise ValueError("X is empty; at least one example is needed")
     if Y is not None and n != count_of(Y, "Y"):
         raise ValueError(f"X has {n} examples, but Y has {count_of(Y, 'Y')}")
 

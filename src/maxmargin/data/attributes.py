@@ -132,8 +132,8 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
             return plain_matrix(encoded)
         if self.sequences_:
             raise ValueError(
-                f"set_output(transform={short(asked)}): sequences are not a table; encode nodes, "
-                "or give 'default'"
+                f"set_output(transform={short(asked)}): sequences cannot become a table; encode "
+                "nodes, or set 'default'"
             )
         rows = plain_matrix(encoded)
         if asked != "pandas":
@@ -187,7 +187,7 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
         if self.n_features is not None and self.n_features > MOST_FEATURES:
             raise ValueError(f"n_features must be below 2^31, got {self.n_features}")
         if self.n_features is not None and self.min_count > 1:
-            raise ValueError("min_count must be 1 with n_features: nothing is learnt, nor counted")
+            raise ValueError("min_count must be 1 if n_features is given; hashing counts nothing")
         if self.sequences is not None:
             FLAG.check("sequences", self.sequences)
             self.sequences_ = bool(self.sequences)
@@ -216,8 +216,8 @@ class AttributeEncoder(TransformerMixin, BaseEstimator):
         if i >= 0:
             where = place(i, t) if self.sequences_ else f"X[{i}]"
             raise ValueError(
-                f"{where}: expected a string, strings or a dict of attributes with numbers or strings as "
-                f"values, got {short(item)}"
+                f"{where}: expected a string, strings, or a dict from attribute names to numbers "
+                f"or strings, got {short(item)}"
             )
         return csr_of(data, indices, starts, (0, hashed or len(known))), offsets
 
@@ -292,10 +292,10 @@ def thinned(rows: sp.csr_matrix, known: Any, least: int) -> tuple[sp.csr_matrix,
 def check_described(X: Any) -> None:
     """Refuse data that hold numbers or are encoded already."""
     if isinstance(X, Mapped):
-        raise ValueError("X is encoded already")
+        raise ValueError("X is already encoded; give the attributes themselves")
     first = X if hasattr(X, "dtype") else next(iter(X), None)
     if sp.issparse(first) or (isinstance(first, np.ndarray) and first.dtype.kind in "biufc"):
-        raise ValueError("X holds numbers, expected attributes: strings, lists of them, or dicts")
+        raise ValueError("X holds numbers; give attributes: strings, lists of them, or dicts")
 
 
 def plain_matrix(encoded: Any) -> Any:
@@ -323,14 +323,14 @@ def known_attributes(
     described = are_attributes(X, sequences)
     if encoder is None:
         if described:
-            raise ValueError("X: the model was trained on arrays, but got attributes")
+            raise ValueError("X holds attributes, but the model was trained on arrays")
         return X
     tables = X if sequences and not sp.issparse(X) else [X]
     if len(tables) and all(sp.issparse(x) or has_columns(x, encoder) for x in tables):
         check_encoder(X, encoder)
         return X
     if not described and any(describes(x) is False for x in (X if sequences else [X])):
-        raise ValueError("X: the model was trained on attributes, but got arrays")
+        raise ValueError("X holds arrays, but the model was trained on attributes")
     return encoder.encode(X, place=place, n_jobs=n_jobs)
 
 
@@ -378,7 +378,7 @@ def check_encoder(X: Any, encoder: Any) -> None:
     given = encoder_in(X)
     if given is not None and encoder is not None and not given.same_columns(encoder):
         raise ValueError(
-            "X was encoded by another encoder than that of the model: give the attributes themselves"
+            "X was encoded by a different encoder than the model's; give the attributes themselves"
         )
 
 
@@ -395,5 +395,5 @@ def encoder_of(
         return None
     encoder = AttributeEncoder.from_state(state[name], sequences)
     if encoder.n_features_ != n_features:
-        raise FieldError(f"{encoder.n_features_} attributes, but {n_features} features")
+        raise FieldError(f"{encoder.n_features_} attributes do not match {n_features} features")
     return encoder

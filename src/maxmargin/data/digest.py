@@ -25,7 +25,7 @@ def digest_of(value: Any, name: str = "it") -> str:
     try:
         feed(total, value)
     except RecursionError:
-        raise TypeError(f"{name} holds itself: it has no checksum") from None
+        raise TypeError(f"{name} contains itself, so it has no checksum") from None
     except TypeError as error:
         raise TypeError(f"{name} has no checksum: {error}") from None
     return total.hexdigest()[:32]

@@ -54,7 +54,7 @@ def arrow(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:
-        raise FileError("Parquet needs pyarrow: pip install maxmargin[parquet]") from error
+        raise FileError("Parquet files need pyarrow: pip install maxmargin[parquet]") from error
 
 
 def files_of(path: Any) -> list[Path]:
@@ -129,7 +129,8 @@ def checked_cells(path: str, name: str, cells: list[Any]) -> list[Any]:
     for cell in cells:
         if cell is not None and not isinstance(cell, (str, *NUMBER_TYPES)):
             raise FileError(
-                f"{path}: column {short(name)} holds {type(cell).__name__}, not numbers or texts"
+                f"{path}: column {short(name)} holds {type(cell).__name__}, but must hold numbers "
+                "or texts"
             )
     numbers = [float(cell) if isinstance(cell, NUMBER_TYPES) else cell for cell in cells]
     return [None if isinstance(v, float) and not np.isfinite(v) else v for v in numbers]
@@ -233,7 +234,7 @@ def outputs_of(
         first = np.repeat(weights[begins], np.diff(ends))
         if (first != weights).any():
             name = names[int(np.argmax(first != weights))]
-            raise FileError(f"{start[0]}: sequence {short(name)} has rows of different weights")
+            raise FileError(f"{start[0]}: sequence {short(name)} has rows with different weights")
         weights = weights[begins]
     return np.split(labels, begins[1:]), weights, ends
 
@@ -248,8 +249,9 @@ def check_begins(start: RowGroup, column: str, name: Any) -> None:
         cells = file.read_row_group(before[-1], columns=[column]).column(0)[-1:].to_pylist()
     if checked_cells(path, column, cells) == [name]:
         raise FileError(
-            f"{path}: sequence {short(name)} lies in row groups {before[-1]} and {g}, which are "
-            "in two parts; write row groups that end with a sequence, or give a file for each part"
+            f"{path}: sequence {short(name)} lies in row groups {before[-1]} and {g}, which "
+            "belong to two parts; write row groups that end with a sequence, or give one file per "
+            "part"
         )
 
 
@@ -294,7 +296,8 @@ def parquet_parts(
     for name, found in kinds.items():
         if str in found and len(found) > 1:
             raise FileError(
-                f"column {short(name)} holds numbers and texts, and here it must be one"
+                f"column {short(name)} holds both numbers and texts, but a Parquet column must "
+                "hold one kind"
             )
     pyarrow, sink = arrow("pyarrow"), Sink()
     schema = pyarrow.schema([(name, arrow_type(pyarrow, own)) for name, own in kinds.items()])

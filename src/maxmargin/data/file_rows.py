@@ -24,9 +24,9 @@ from maxmargin.io.quoting import short, shortened
 LARGEST_FEATURE = 1e150  # largest absolute value of a feature; products of larger ones overflow
 GROUP = re.compile(r"\bqid:(\d{1,18})\b")
 UNREADABLE = (ValueError, OverflowError, IndexError)
-NO_GROUP = "no qid: after the tag, which says of which sequence the line is"
+NO_GROUP = "the line has no qid: after the tag; qid:N names the sequence of the line"
 MOST_REASON = 200  # characters quoted from scikit-learn's message
-OBJECTS = "it holds objects of Python, which are not read: save arrays of numbers or texts"
+OBJECTS = "it holds Python objects, which are not read; save arrays of numbers or texts"
 SHARD_TASKS = {"rows": "", "sequences": "tagging", "trees": "parsing"}
 
 
@@ -38,7 +38,8 @@ def read_svmlight(path: Any, reading: Reading, size: float) -> Iterator[FromFile
             label = first_word(line)
             if "," in label and reading.task not in ("", "multilabel"):
                 raise FileError(
-                    f"{path}, line {number}: several labels, and the task is {reading.task}"
+                    f"{path}, line {number}: the line has several labels, but the task is "
+                    f"{reading.task}"
                 )
             bare = bare or (number if ":" in label else 0)
         X, y, *_ = numbered(path, first, lines, reading, multilabel=several)
@@ -128,7 +129,7 @@ def loaded(path: Any, first: int, lines: list[Any], load: Callable[[list[Any]], 
                 good = middle
             except UNREADABLE as found:
                 bad, reason = middle, found
-        large = "a column number is too large: at most 2^31 - 1 can be"
+        large = "a column number is above the maximum, 2^31 - 1"
         said = large if isinstance(reason, OverflowError) else shortened(str(reason), MOST_REASON)
         got = (
             lines[good] if isinstance(lines[good], str) else lines[good].decode("utf-8", "replace")
@@ -189,7 +190,7 @@ def read_csv(path: Any, reading: Reading, size: float) -> Iterator[FromFile]:
             yield batch
             batch, taken = None, 0
     if not header:
-        raise FileError(f"{path}: there is no header")
+        raise FileError(f"{path} has no header")
     if batch:
         yield batch
 
@@ -226,7 +227,7 @@ def label_place(path: Any, header: list[str], reading: Reading) -> int | None:
     Return None if the column is missing and labels are optional.
     """
     if not header:
-        raise FileError(f"{path}: there are no columns")
+        raise FileError(f"{path} has no columns")
     twice = next((name for j, name in enumerate(header) if name in header[:j]), None)
     if twice is not None:
         raise FileError(f"{path}: two columns are named {short(twice)}")

@@ -68,7 +68,8 @@ def column_sequences(path: Any, least: int = 2) -> Iterator[tuple[int, list[str]
         width = width or len(rows[0])
         if width < least:
             raise FileError(
-                f"{path}, line {first}: one column, expected at least a word and a label"
+                f"{path}, line {first}: the line has one column, expected at least a word and a "
+                "label"
             )
         for t, row in enumerate(rows):
             if len(row) != width:
@@ -98,12 +99,13 @@ def label_column(path: Any, line: int, width: int, reading: Reading) -> int | No
         return None
     if reading.columns not in (0, width):
         raise FileError(
-            f"{path}, line {line}: {width} columns, but in training there were {reading.columns}"
+            f"{path}, line {line}: the line has {width} columns, but the training file had "
+            f"{reading.columns}"
         )
     at = int(reading.label) if reading.label.isdecimal() else width - 1
     if at >= width or not (reading.label.isdecimal() or not reading.label):
         raise FileError(
-            f"{path}: there is no column {short(reading.label)}, only {width}, from 0 on"
+            f"{path}: no column {short(reading.label)}; there are {width} columns, numbered from 0"
         )
     reading.columns, reading.label = width, str(at)
     return at

@@ -82,7 +82,7 @@ def columns_to_shards(
     if isinstance(like, str | PathLike):
         like = open_shards(like)
     if like is not None and (hash_bits is not None or encoder_in(like.X) is None):
-        raise ValueError("like must be a data set made from columns, without hash_bits beside it")
+        raise ValueError("like must be a data set made from columns, and hash_bits must be None")
     if hash_bits is not None and not 1 <= hash_bits <= 30:
         raise ValueError(f"hash_bits must be None or from 1 to 30, got {short(hash_bits)}")
     source = readable(path, folder)

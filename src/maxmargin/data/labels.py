@@ -108,18 +108,19 @@ def are_lists(Y: Any) -> bool:
 def check_classes(classes: np.ndarray) -> None:
     """Refuse a single class, with which a model cannot learn anything."""
     if len(classes) < 2:
-        raise ValueError(
-            f"at least 2 classes are needed, but Y holds one class only: {classes.tolist()}"
-        )
+        raise ValueError(f"at least 2 classes are needed, but Y holds only one: {classes.tolist()}")
 
 
 def fault_of_label(label: Any) -> str:
     """Describe why a value cannot be a label; empty if it can."""
     try:
         if label != label:
-            return "is no label: nothing is equal to it; drop the example, or give the label a name"
+            return (
+                "cannot be a label, because it does not equal itself; drop the example, or use "
+                "another label"
+            )
     except (TypeError, ValueError):  # a missing value of pandas
-        return "is no label: it says that a value is missing; drop the example"
+        return "cannot be a label, because it marks a missing value; drop the example"
     if isinstance(label, str | bytes) and label[-1:] in ("\0", b"\0"):
         return "ends with a NUL character, which arrays of NumPy drop; remove it"
     return ""
@@ -185,7 +186,7 @@ class LabelSet:
         else:
             distinct: list[Any] = hashed(lambda: list(dict.fromkeys(classes)), name)
             if any(map(is_masked, distinct)):
-                raise ValueError(f"{name} has masked labels: drop these examples first")
+                raise ValueError(f"{name} has masked labels; drop these examples first")
             check_fit_for_labels(distinct, name)
             with suppress(
                 TypeError, ValueError
@@ -273,9 +274,9 @@ class LabelSet:
         try:
             kept = as_array(classes) if dtype.hasobject else np.asarray(classes, dtype=dtype)
         except (TypeError, ValueError, OverflowError) as error:
-            raise FieldError(f"the labels do not fit their dtype {dtype}: {error}") from error
+            raise FieldError(f"the labels cannot have the dtype {dtype}: {error}") from error
         if kept.ndim != 1 or not all(map(same_label, kept.tolist(), classes)):
-            raise FieldError(f"the labels are not of their dtype {dtype}")
+            raise FieldError(f"the labels do not have the dtype {dtype}")
         labels.classes = kept
         labels.code = {label: k for k, label in enumerate(classes)}
         return labels
@@ -307,7 +308,7 @@ def members(y: Any, name: str) -> list[Hashable]:
     """Return the labels of one example; ``name`` identifies it in errors."""
     if isinstance(y, str) or not isinstance(y, Iterable) or getattr(y, "shape", None) == ():
         raise ValueError(
-            f"{name} must be a set (list, tuple) of labels, or Y a matrix; got {short(y)}"
+            f"{name} must be a set, list or tuple of labels (or give Y as a matrix), got {short(y)}"
         )
     labels = y.tolist() if isinstance(y, np.ndarray) else list(y)
     try:
@@ -316,7 +317,7 @@ def members(y: Any, name: str) -> list[Hashable]:
         raise ValueError(f"{name}: labels must be hashable; {error}") from None
     if distinct != len(labels):
         raise ValueError(
-            f"{name} names a label twice: {short(y)}; rows of 0 and 1 must come as a matrix, np.array(Y)"
+            f"{name} names a label twice: {short(y)}; give rows of 0 and 1 as a matrix, np.array(Y)"
         )
     return labels
 
@@ -339,7 +340,8 @@ def saved_dtype(state: dict[str, Any]) -> np.dtype:
     there = sum(4 * len(label) for label in classes if isinstance(label, str))
     if dtype.kind == "U" and wanted > WIDE_TEXTS + TIMES * there:
         raise FieldError(
-            f"dtype {text} of {len(classes)} labels takes {wanted} bytes, they {there}"
+            f"dtype {text} of {len(classes)} labels takes {wanted} bytes, but the texts need only "
+            f"{there}"
         )
     return dtype
 

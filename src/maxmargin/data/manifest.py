@@ -150,10 +150,11 @@ def read_manifest(folder: Path) -> Manifest:
         return parse_manifest(parse_json(path.read_bytes().decode("utf-8"), finite=True))
     except FileNotFoundError:
         raise ShardError(
-            f"{path} is missing: this is not a folder of shards, or writing it did not finish"
+            f"{path} is missing; either this is not a folder of shards, or writing it did not "
+            "finish"
         ) from None
     except (UnicodeDecodeError, FieldError) as error:
-        raise ShardError(f"{path} is not readable: {error}") from error
+        raise ShardError(f"{path} cannot be read: {error}") from error
     except ShardError as error:
         raise ShardError(f"{path}: {error}") from error
 
@@ -167,7 +168,7 @@ def parse_manifest(content: Any) -> Manifest:
     for k, shard in enumerate(manifest.shards):
         check_sizes(manifest, shard, k)
     if not manifest.shards:
-        raise ShardError("shards is empty: there are no examples")
+        raise ShardError("shards is empty; at least one shard is needed")
     return manifest
 
 
@@ -177,7 +178,8 @@ def manifest_of(fields: dict[str, Any]) -> Manifest:
     version = fields.get("version")
     if isinstance(version, bool) or version not in (MANIFEST_VERSION, REPLACED):
         raise ShardError(
-            f"version {short(version)} is not known; this is for {MANIFEST_VERSION}, {REPLACED}"
+            f"version {short(version)} is unknown; this maxmargin reads {MANIFEST_VERSION}, "
+            f"{REPLACED}"
         )
     trees = choice(fields, "kind", (*SHARD_KINDS, TREES)) == TREES
     labels, attributes = fields.get("labels"), fields.get("attributes")
@@ -222,8 +224,8 @@ def check_sizes(manifest: Manifest, shard: Shard, k: int) -> None:
         declared, name = shard.files[part].bytes, file_name(k, part, manifest.generation)
         if declared != size:
             raise ShardError(
-                f"{name} would have {declared} bytes, but its counts and dtype {manifest.dtype} ask for "
-                f"{size}"
+                f"{name} has {declared} bytes in the manifest, but its counts and dtype "
+                f"{manifest.dtype} need {size}"
             )
 
 

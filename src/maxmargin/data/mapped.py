@@ -75,8 +75,8 @@ def check_file(array: np.ndarray) -> None:
     size = found.base.size()
     if size < found.offset + found.nbytes:
         raise ShardError(
-            f"{found.filename} has {size} bytes, but had {found.offset + found.nbytes} when it was opened: "
-            "it was cut while in use; write the data set again and open it again"
+            f"{found.filename} has {size} bytes, but had {found.offset + found.nbytes} when it "
+            "was opened; it was truncated while in use, so write the data set again and reopen it"
         )
 
 
@@ -211,7 +211,8 @@ def encoder_in(X: Any) -> Any:
     for i, encoder in enumerate(found):
         if encoder is not first and not first.same_columns(encoder):
             raise ValueError(
-                f"X[{i}] was encoded by another encoder than X[0]: encode all with one"
+                f"X[{i}] was encoded by a different encoder than X[0]; encode all examples with "
+                "one encoder"
             )
     return first
 
@@ -282,7 +283,7 @@ class MappedRows(Mapped):
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         if self.sparse:
-            raise TypeError("these rows are sparse: take a slice of them, or .tocsr()")
+            raise TypeError("these rows are sparse; take a slice of them, or call .tocsr()")
         return np.concatenate(self.parts).astype(dtype or self.dtype, copy=False)
 
     def tocsr(self) -> sp.csr_matrix:

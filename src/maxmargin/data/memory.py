@@ -77,7 +77,7 @@ def feature_rows(
     if isinstance(items, Mapped):
         rows = mapped_rows(items, n_features, constant, names)
     elif len(items) == 0:
-        raise ValueError("X is empty: at least one example is needed")
+        raise ValueError("X is empty; at least one example is needed")
     else:
         read = sparse_rows if sp.issparse(items[0]) else dense_rows
         rows = read(items, n_features, constant, names)
@@ -153,7 +153,7 @@ def check_table(shape: tuple[int, ...], where: str) -> None:
 def as_dense(x: Any, dtype: type | None, where: str) -> np.ndarray:
     """Return one example as a two-dimensional float array that the core can read."""
     if sp.issparse(x):
-        raise ValueError(f"{where} is sparse, but the first example is dense: use one kind for all")
+        raise ValueError(f"{where} is sparse, but the first example is dense; use one kind for all")
     array = reals(x, where)
     check_table(array.shape, where)
     return laid_out(array, dtype or float_type(array.dtype))
@@ -226,7 +226,7 @@ def fits_core(x: Any, dtype: Any) -> bool:
 def as_csr(x: Any, dtype: type | None, where: str, canonical: bool = False) -> Any:
     """Return one example as a CSR matrix that the core can read; ``canonical`` sorts its indices."""
     if not sp.issparse(x):
-        raise ValueError(f"{where} is dense, but the first example is sparse: use one kind for all")
+        raise ValueError(f"{where} is dense, but the first example is sparse; use one kind for all")
     if x.dtype.kind not in "fbiu":
         raise ValueError(f"{where} must hold numbers, got a sparse matrix of dtype {x.dtype}")
     check_table(x.shape, where)

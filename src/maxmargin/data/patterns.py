@@ -71,7 +71,9 @@ class Expression:
             width = 2 if text[position] == "\\" else 1
             char = text[position : position + width]
             if char in ("*", "?", "\\") or position + width > stop:
-                raise ValueError(f"{short(char)} has nothing to belong to in {short(text)}")
+                raise ValueError(
+                    f"{short(char)} in {short(text)} needs a character before or after it"
+                )
             position += width
             often = text[position : position + 1] if position < stop else ""
             often = often if often in ("*", "?") else ""
@@ -192,8 +194,8 @@ class Template:
     def __call__(self, rows: Rows) -> Any:
         if len(rows[0]) < self.width:
             raise ValueError(
-                f"templates: the template has column {self.width - 1}, but besides the label there are "
-                f"only {len(rows[0])}, from 0 on"
+                f"templates: the template uses column {self.width - 1}, but besides the label "
+                f"there are only {len(rows[0])} columns, numbered from 0"
             )
         nodes = [
             [line.expand(rows, t, self.outside) for line in self.tokens] for t in range(len(rows))
@@ -263,9 +265,11 @@ def macro_of(found: re.Match[str]) -> Macro:
     name, counted, row, column, expression = found.groups()
     tested = name.lower() in "tm"
     if tested != (expression is not None):
-        raise ValueError(f"{short(found[0])}: %t and %m have an expression in quotes, %x has none")
+        raise ValueError(
+            f"{short(found[0])}: %t and %m need an expression in quotes, %x must not have one"
+        )
     if counted == "*" and int(row) < 0:
-        raise ValueError(f"{short(found[0])}: columns count from 0")
+        raise ValueError(f"{short(found[0])}: columns count from 0, so a column cannot be negative")
     return Macro(
         int(row),
         int(column),

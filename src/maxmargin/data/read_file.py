@@ -83,7 +83,7 @@ def guess_format(path: Any) -> str:
             return named
     found = guess_line(first_line(path))
     if not found:
-        raise FileError(f"{path}: its format cannot be guessed, give --format")
+        raise FileError(f"{path}: its format cannot be guessed; give --format")
     return found
 
 
@@ -128,7 +128,8 @@ def check_task(path: Any, reading: Reading) -> None:
     fitting = (known,) if known else TASKS if reading.format == "shards" else rows
     if reading.task and reading.task not in fitting:
         raise FileError(
-            f"{path}: {reading.format} is for the task {' or '.join(fitting)}, not {reading.task}"
+            f"{path}: the format {reading.format} holds data for {' or '.join(fitting)}, not for "
+            f"{reading.task}"
         )
 
 

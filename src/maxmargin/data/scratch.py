@@ -57,9 +57,9 @@ class ScratchArray:
         folder = tempfile.gettempdir() if self.folder is None else str(self.folder)
         return OSError(
             error.errno,
-            f"a scratch file of {needed} bytes does not fit the disk ({error.strerror}): give another "
-            "folder, solvers.Streaming(scratch=...) or TMPDIR, or a larger cache_bytes, which leaves "
-            "less to the disk",
+            f"a scratch file of {needed} bytes does not fit on the disk ({error.strerror}); "
+            "choose another folder by solvers.Streaming(scratch=...) or TMPDIR, or raise "
+            "cache_bytes, so that less goes to the disk",
             folder,
         )
 

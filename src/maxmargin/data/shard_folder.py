@@ -50,7 +50,10 @@ class ShardFolder:
                     folder.mkdir(exist_ok=True)
             self.handle, locked = lock_folder(path)
             if locked is False:
-                raise ShardError(f"{path}: another writer is at work in this folder")
+                raise ShardError(
+                    f"{path}: another writer is using this folder; wait for it, or choose another "
+                    "folder"
+                )
             kept = self._present(overwrite)
             if locked:
                 remove_others(path, kept)
@@ -63,7 +66,9 @@ class ShardFolder:
         if not (self.path / MANIFEST_NAME).exists():
             return set()
         if not overwrite:
-            raise ShardError(f"{self.path} holds a data set already; overwrite=True replaces it")
+            raise ShardError(
+                f"{self.path} already holds a data set; set overwrite=True to replace it"
+            )
         self.before = check_target(self.path / MANIFEST_NAME, in_use=True)
         try:
             old = read_manifest(self.path)
@@ -93,7 +98,7 @@ class ShardFolder:
     def check(self) -> None:
         """Refuse to write after the end."""
         if self.over:
-            raise ShardError(f"{self.path}: this writer has ended; begin a new one")
+            raise ShardError(f"{self.path}: this writer is closed; open a new one")
 
     def install(self, manifest: Manifest) -> None:
         """Make the written files the data set of the folder, and remove the files of an old one."""

@@ -138,7 +138,7 @@ class ShardWriter:
         same = encoder is known or (encoder and known and encoder.same_columns(known))
         if not same:
             raise ValueError(
-                f"X[{self.examples}] was encoded by another encoder than X[0], or by none: encode all "
+                f"X[{self.examples}] and X[0] were not encoded by the same encoder; encode all "
                 "examples with one encoder"
             )
 
@@ -169,7 +169,7 @@ class ShardWriter:
         if self.dtype is None:
             self.dtype = np.dtype(wanted)
         elif first is False and self.dtype == np.float32 and wanted is np.float64:
-            raise ValueError(f"{where} is {kind}, but the shards hold float32: give dtype=float64")
+            raise ValueError(f"{where} is {kind}, but the shards hold float32; set dtype=float64")
         if self.sparse:
             tidy = not sp.issparse(X) or X.tocsr().has_canonical_format
             matrix: Any = as_csr(X, self.dtype.type, where, canonical=not tidy)
@@ -204,7 +204,10 @@ class ShardWriter:
         if self.labelled is None:
             self.labelled = Y is not None
         if self.labelled != (Y is not None):
-            raise ValueError(f"Y must be given for all examples or for none; see {self.examples}")
+            raise ValueError(
+                f"Y must be given for all examples or for none; example {self.examples} differs "
+                "from the earlier ones"
+            )
 
     def _check_label(self, label: Any) -> None:
         if isinstance(label, np.generic):
@@ -228,7 +231,10 @@ class ShardWriter:
         if self.sparse:
             entries = sum(matrix.nnz for matrix in self.buffer)
             if entries > np.iinfo(np.int32).max:
-                raise ValueError(f"a shard of {entries} entries: give a smaller shard_bytes")
+                raise ValueError(
+                    f"a shard would have {entries} entries, which is too many; give a smaller "
+                    "shard_bytes"
+                )
             parts["data"] = np.concatenate([m.data for m in self.buffer])
             parts["indices"] = np.concatenate([m.indices for m in self.buffer]).astype("<i4")
             counts = np.concatenate([np.diff(m.indptr) for m in self.buffer])
@@ -258,8 +264,8 @@ class ShardWriter:
         except OSError as error:
             self.abandon()
             raise ShardError(
-                f"cannot write {path}: {error}; what was written is removed, and a data set that was there "
-                "is as it was"
+                f"cannot write {path}: {error}; the new files are removed, and an earlier data "
+                "set in the folder is unchanged"
             ) from error
         return FileEntry(array.nbytes, hashlib.sha256(content).hexdigest())
 
@@ -329,7 +335,8 @@ def shard_kind(X: Any) -> str:
     if isinstance(X, Sequence) and len(X) and (isinstance(X[0], str) or all_words(X[0])):
         return TREES
     raise ValueError(
-        "X must be a matrix, a list of matrices or of sentences, or an iterator of (x, y) with kind= given"
+        "X must be a matrix, a list of matrices, a list of sentences, or an iterator of (x, y) "
+        "with kind="
     )
 
 
@@ -374,7 +381,7 @@ def write_shards(
     """
     given = not (hasattr(X, "__len__") or hasattr(X, "shape"))
     if given and kind is None:
-        raise ValueError('kind must be "rows", "sequences" or "trees" where X is an iterator')
+        raise ValueError('kind must be "rows", "sequences" or "trees" if X is an iterator')
     kind = kind or shard_kind(X)
     pairs = X if given else chunks_of(X, Y, kind)
     with ShardWriter(folder, kind, shard_bytes, overwrite, dtype) as writer:

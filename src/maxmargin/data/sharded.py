@@ -124,7 +124,9 @@ class ShardedDataset:
             if size != entry.bytes:
                 raise ShardError(f"{path} has {size} bytes, the manifest says {entry.bytes}")
             if verify and checksum(path) != entry.sha256:
-                raise ShardError(f"{path}: its content has changed; the checksum does not fit")
+                raise ShardError(
+                    f"{path}: its content has changed: the checksum differs from the manifest"
+                )
 
     def _map(self, k: int, part: str, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
         return map_file(self.path(k, part), dtype, shape)
@@ -137,7 +139,7 @@ class ShardedDataset:
         indices = self._map(k, "indices", "<i4", (shard.entries,))
         indptr = self._map(k, "indptr", "<i4", (shard.rows + 1,))
         if indptr[0] != 0 or indptr[-1] != shard.entries or (indptr[1:] < indptr[:-1]).any():
-            raise ShardError(f"{self.path(k, 'indptr')}: the row pointers do not fit the entries")
+            raise ShardError(f"{self.path(k, 'indptr')}: the row pointers do not match the entries")
         return csr_of(data, indices, indptr, (shard.rows, m.features))
 
     def _codes(self) -> MappedParts | None:
@@ -155,7 +157,7 @@ class ShardedDataset:
         """Map the offsets of the examples of a shard, with its end; refuse offsets that do not fit."""
         own = self._map(k, part, "<i8", (shard.examples + 1,))
         if own[0] != 0 or own[-1] != last or (own[1:] <= own[:-1]).any():
-            raise ShardError(f"{self.path(k, part)}: the offsets do not fit the {what}")
+            raise ShardError(f"{self.path(k, part)}: the offsets do not match the {what}")
         return own
 
     def _starts(self) -> Iterator[np.ndarray]:

@@ -72,8 +72,8 @@ def read_tag(tag: Any, scheme: str, outside: str = "O") -> tuple[str, str]:
     letter, _, kind = tag.partition("-") if isinstance(tag, str) else ("", "", "")
     if letter not in roles:
         raise ValueError(
-            f"the tag {short(tag)} is not of the scheme {short(scheme)}, whose tags are {short(outside)} and "
-            f"{', '.join(letter + '-...' for letter in roles)}"
+            f"the tag {short(tag)} does not belong to the scheme {short(scheme)}, whose tags are "
+            f"{short(outside)} and {', '.join(letter + '-...' for letter in roles)}"
         )
     return roles[letter], str(kind)
 

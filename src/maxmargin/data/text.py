@@ -51,7 +51,7 @@ class KeptInput:
 def standard_input() -> Any:
     """Standard input as a binary stream whose first bytes can be peeked at."""
     if sys.stdin is None:
-        raise ValueError("standard input is closed: name a file")
+        raise ValueError("standard input is closed; name a file")
     file = sys.stdin.buffer
     return file if hasattr(file, "peek") else io.BufferedReader(file)  # type: ignore[arg-type]
 
@@ -69,7 +69,7 @@ def open_bytes(path: Any) -> IO[bytes]:
     start = file.peek(6)[:6]
     if start.startswith(b"PK\x03\x04"):
         file.close()
-        raise ValueError(f"{path} is a zip file, expected text: unpack it first")
+        raise ValueError(f"{path} is a zip file, but must be text; unpack it first")
     unpacked = next((opener for magic, opener in PACKED.items() if start.startswith(magic)), None)
     if unpacked is None:
         return file
@@ -105,7 +105,7 @@ def small_text(path: Any) -> str:
         except BROKEN as error:
             raise ValueError(f"it cannot be unpacked: {error}") from None
     if len(content) > MOST_SMALL:
-        raise ValueError(f"it has more than {MOST_SMALL} bytes: name a smaller file of text")
+        raise ValueError(f"it has more than {MOST_SMALL} bytes; name a smaller text file")
     return "".join(line for _, line in decoded_lines(path, io.BytesIO(content)))
 
 
@@ -113,7 +113,9 @@ def decoded_lines(path: Any, lines: Iterable[bytes]) -> Iterator[tuple[int, str]
     """Decode lines of bytes as UTF-8, and yield them with their numbers; refuse other bytes."""
     for number, raw in enumerate(lines, 1):
         if b"\0" in raw:
-            raise ValueError(f"{path}, line {number}: a NUL character, which is not text")
+            raise ValueError(
+                f"{path}, line {number}: the line has a NUL character, so it is not text"
+            )
         try:
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:

@@ -80,7 +80,7 @@ class TreeShardWriter(ShardWriter):
 def sentence_words(X: Any, tree: ParseTree | None) -> list[str]:
     """Return the words of a sentence; reject other objects, and words that differ from the tree's."""
     if X is None and tree is None:
-        raise ValueError("a sentence, a tree or both are needed, got neither")
+        raise ValueError("the example needs a sentence, a tree or both, got neither")
     words = tree.leaves() if X is None and tree is not None else X
     words = words.split() if isinstance(words, str) else list(words)
     for word in words:
@@ -98,7 +98,7 @@ def brackets(tree: ParseTree, words: list[str]) -> str:
     text = write_trees([tree])
     if ParseTree.fromstring(text) != tree:
         raise ValueError(
-            "brackets cannot hold this tree: a word is a bracket; write -LRB- and -RRB-"
+            "a word of this tree is a bracket, which the file cannot hold; write -LRB- and -RRB-"
         )
     return text
 
@@ -127,7 +127,7 @@ class MappedTexts(Sequence[Any]):
         try:
             return self.made(self.parts[k][a:b].tobytes().decode("utf-8"))
         except (UnicodeDecodeError, TreeError) as error:
-            raise ShardError(f"{self.paths[k]}: example {i} is not readable: {error}") from None
+            raise ShardError(f"{self.paths[k]}: example {i} cannot be read: {error}") from None
 
     def made(self, text: str) -> Any:
         """Parse an item from its text."""
@@ -154,7 +154,7 @@ def open_trees(data: Any) -> tuple[MappedSentences, MappedTrees | None]:
     """Open X and Y of a ``ShardedDataset`` of trees; Y is None without trees."""
     shards = data.manifest.shards
     if len({shard.entries == 0 for shard in shards}) > 1:
-        raise ShardError(f"{data.folder}: some shards have trees, others none")
+        raise ShardError(f"{data.folder}: some shards have trees, but others have none")
 
     def texts(kind: Any, text: str, starts: str, sizes: list[int]) -> Any:
         parts, firsts, paths = [], [], []

@@ -92,7 +92,7 @@ def word_columns(read: FromFile) -> Iterator[list[list[str]]]:
                 [*row[:at], *row[at + 1 :], label] for row, label in zip(rows, labels, strict=True)
             ]
     else:
-        raise FileError(f"this format holds words, and {form} has only features of them")
+        raise FileError(f"this format holds words, but {form} has only their features")
 
 
 def write_crfsuite(batches: Batches) -> Iterator[bytes]:
@@ -205,7 +205,7 @@ def packed(parts: Iterable[bytes], packer: Any) -> Iterator[bytes]:
 def write_shard_folder(batches: Batches, path: str, shard_bytes: int = SHARD_BYTES) -> None:
     """Write a folder of shards with the names of attributes; only one shard at a time is in memory."""
     if path == STANDARD_INPUT:
-        raise FileError("shards are a folder, not standard output")
+        raise FileError("shards need a folder; they cannot be written to standard output")
     walk = iter(batches)
     waiting = [next(walk)]  # keep no other reference to a batch, which is larger than its shard
     kind = kind_of_examples(waiting[0])

@@ -39,7 +39,7 @@ def check_kind(read: FromFile, *kinds: str) -> None:
     """Refuse examples of a kind that a format cannot hold."""
     found = kind_of_examples(read)
     if found not in kinds:
-        raise FileError(f"this format holds {' or '.join(kinds)}, and the examples are {found}")
+        raise FileError(f"this format holds {' or '.join(kinds)}, but the examples are {found}")
 
 
 class Numbers:
@@ -70,7 +70,8 @@ class Numbers:
         X = read.X
         if isinstance(X[0], tuple):
             raise FileError(
-                "lines of a template that begin with B are features of edges, which only Chain has"
+                "the template has lines that begin with B, which are features of edges for Chain; "
+                "this format cannot hold them"
             )
         if isinstance(X, list) and not hasattr(X[0], "shape"):
             X, self.encoder = self.own.extend(X), self.own
@@ -195,9 +196,7 @@ def single_labels(read: FromFile) -> list[Any]:
     check_kind(read, "rows")
     labels = plain_list(read.Y)
     if isinstance(labels[0], tuple):
-        raise FileError(
-            "this format has one label for each row, and the examples have sets of them"
-        )
+        raise FileError("this format holds one label per row, but the examples have sets of labels")
     return labels
 
 

@@ -39,7 +39,9 @@ def advise(svm: Any, given: Any, problem: Problem, result: Result) -> None:
     if lack:
         better = better_c(svm, given, problem, result)
         advice = f"C={problem.C:.3g} is too small, try C={better or 0:.2g}"
-        warn_user(f"{lack}: {advice if better else 'none of some larger C that were tried helps'}")
+        warn_user(
+            f"{lack}: {advice if better else 'larger values of C were tried, but do not help'}"
+        )
 
 
 def are_ignored() -> bool:
@@ -53,7 +55,7 @@ def are_ignored() -> bool:
 def lack_of(svm: Any, given: Any, problem: Problem, result: Result) -> str:
     """Describe what a solution has not learnt; empty if it has learnt enough."""
     if not problem.learns(result.support, result.certificate.primal):
-        return "nothing was learnt, the objective is that of w = 0"
+        return "nothing was learnt (the objective is no better than at w = 0)"
     said = svm._lone.get(getattr(given.model, "task", ""), "")
     # If the primal is below the cost of any single label, several labels are predicted: no need to look.
     lone = said and result.certificate.primal >= ROUNDED * problem.floor_of_constant()

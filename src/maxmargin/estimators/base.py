@@ -234,8 +234,9 @@ class BaseSVM(CallbackSupportMixin, Reporting):
         warm = self._warm()
         if warm is not None and fingerprint != self._fingerprint:
             raise ValueError(
-                "warm_start: planes kept as vectors (models in Python, losses of the whole sample) need "
-                "the same examples, loss and rescaling as the last fit"
+                "warm_start: planes kept as vectors (models in Python, losses of the whole "
+                "sample) need the same examples, loss and rescaling as in the last fit; set "
+                "warm_start=False"
             )
         if given.checkpoint is not None:
             given.checkpoint.open(self, given, problem, self._chosen(problem))
@@ -264,7 +265,7 @@ class BaseSVM(CallbackSupportMixin, Reporting):
         warm = self._warm()
         if warm is not None and (isinstance(warm.outputs, list) or not problem.source.repeatable):
             raise ValueError(
-                "warm_start: a stream needs a compiled model and data that can be read again"
+                "warm_start: a stream needs a compiled model, and data that can be read twice"
             )
         return problem, ""
 
@@ -302,9 +303,9 @@ class BaseSVM(CallbackSupportMixin, Reporting):
             # A w that overflows has no finite objective; training reports it.
             result = train(problem, solver, warm=warm, polish=polish, keeper=checkpoint, **options)
         if self.solver == "auto":
-            logger.info("solver='auto' took %r", solver)
+            logger.info("solver='auto' chose %r", solver)
         if result.dropped_warm:
-            logger.info("the warm start was worse than w = 0: training began again without it")
+            logger.info("the warm start was worse than w = 0, so training started over without it")
         # If the solver skips the exact pass, the user asked for the running estimate: do not warn.
         asked = not solver.verify and result.certificate.gap <= result.certificate.tol
         stopped = any(isinstance(callback, EarlyStopping) for callback in callbacks)
@@ -345,7 +346,7 @@ class BaseSVM(CallbackSupportMixin, Reporting):
         """Train on one more chunk."""
         self._check_parameters(solver=self.hinge == "max")  # sums have their own solver
         if given.Y is None:
-            raise ValueError("partial_fit: Y must be given, the true output of every example")
+            raise ValueError("partial_fit: Y must be given, with the true output of every example")
         past = getattr(self, "_memory", None)
         given = self._cut(self._read(given, reset=past is None))
         check_streams(given.model)
@@ -398,7 +399,7 @@ class BaseSVM(CallbackSupportMixin, Reporting):
     def _read_again(self, X: Any, Y: Any) -> tuple[Any, Any]:
         """Return X and Y in the form that ``fit`` gives them, for the fitted model."""
         if Y is None:
-            raise ValueError("Y must be given, with all examples at once: chunks are for fit")
+            raise ValueError("Y must be given, with all examples at once; only fit takes chunks")
         given = self._read(Given(X, Y), reset=False)
         return given.X, given.Y
 

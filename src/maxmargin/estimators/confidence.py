@@ -26,7 +26,7 @@ def is_calibrated(svm: Any) -> bool:
     """Return True if there is a temperature; the AttributeError without one hides ``predict_proba``."""
     if not hasattr(svm, "temperature_"):
         raise AttributeError(
-            "predict_proba needs a temperature: call calibrate(X, Y) on held-out data first"
+            "predict_proba needs a temperature; call calibrate(X, Y) on held-out data first"
         )
     return True
 
@@ -147,7 +147,10 @@ class ConfidentSVM(BaseSVM):
         likely as the true ones usually are.
         """
         if not hasattr(self, "conformal_"):
-            raise ValueError("predict_set: call conformal(X, Y, alpha) on held-out data first")
+            raise ValueError(
+                "predict_set needs conformal sets; call conformal(X, Y, alpha) on held-out data "
+                "first"
+            )
         rule = self.conformal_
         if rule.k is not None:
             listed = self._likely_outputs(X, rule.k)
@@ -159,7 +162,7 @@ class ConfidentSVM(BaseSVM):
 
     def _likely_outputs(self, X: Any, k: int) -> list[list[tuple[Any, float]]]:
         """The k best outputs of each example with their probabilities."""
-        raise ValueError("conformal: an output is one label here; k must be None")
+        raise ValueError("conformal: k must be None, because an output of this model is one label")
 
     def _true_outputs(self, X: Any, Y: Any, k: int) -> np.ndarray:
         """The probability of each true output, or -infinity if it is not among the k best."""

@@ -133,8 +133,8 @@ class CRF(Structured):
         """
         if node_weight is not None and not self._formulation().augmented:
             raise ValueError(
-                "node_weight weighs the task loss, which formulation='log' does not have; use "
-                "'softmax-margin', or sample_weight for whole examples"
+                "node_weight weighs the task loss, but formulation='log' has none; use "
+                "formulation='softmax-margin', or sample_weight for whole examples"
             )
         kept = (checkpoint, checkpoint_every, resume)
         self._fit(Given(X, y, sample_weight, node_weight, callbacks=callbacks, kept=kept))
@@ -145,7 +145,7 @@ class CRF(Structured):
         super()._check_model()
         if not isinstance(self.model, Model):
             kind = type(self.model).__name__
-            raise TypeError(f"CRF: model {kind} is one of your own; {NO_SUMS}")
+            raise TypeError(f"CRF: model {kind} is written in Python; {NO_SUMS}")
 
     @property
     def hinge(self) -> str:  # type: ignore[override]
@@ -164,8 +164,8 @@ class CRF(Structured):
     def _check_convex(self, given: Given) -> None:
         if given.model.hidden and not given.model.model.flat:
             raise ValueError(
-                "a path needs a convex problem: with unknown labels there is none; fit CRF for each C, with "
-                "warm_start=True from the weights of the last"
+                "a path needs a convex problem, but unknown labels make it nonconvex; fit CRF "
+                "once for each C, with warm_start=True"
             )
 
     def _adopt(self, model: Any, w: np.ndarray) -> None:
@@ -283,8 +283,8 @@ class CRF(Structured):
         costs = getattr(self.model_, "costs_", getattr(self.model_, "cost_", None))
         if costs is None:
             raise ValueError(
-                f"predict_minimum_risk: model {type(self.model_).__name__} has no nodes with labels of their "
-                "own"
+                f"predict_minimum_risk: model {type(self.model_).__name__} has no nodes with "
+                "labels; use predict"
             )
         beliefs = examples.beliefs(self.coef_, 1.0, self._jobs())
         kinds = len(beliefs.classes)

@@ -158,7 +158,9 @@ class FlatClassifier(ClassifierMixin, ConfidentSVM, Inspection, RowSVM):
 
     def _check_class_weight(self, who: str) -> None:
         if self.class_weight is not None:
-            raise ValueError(f"{who}: class_weight needs all examples; give sample_weight")
+            raise ValueError(
+                f"{who}: class_weight needs all examples at once; give sample_weight instead"
+            )
 
     def _read(self, given: Given, reset: bool = True) -> Given:
         """Check X and y as scikit-learn does; mapped rows stay on disk."""

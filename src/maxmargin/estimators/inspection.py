@@ -24,7 +24,8 @@ class Inspection:
         check_is_fitted(self, "coef_")
         if not isinstance(self.model_, Model):
             raise ValueError(
-                f"model {type(self.model_).__name__} is written in Python: nothing is known of its weights"
+                f"model {type(self.model_).__name__} is written in Python, so the meaning of its "
+                "weights is unknown; look at coef_ yourself"
             )
         return self.model_.inside(self._weights())
 

@@ -37,7 +37,7 @@ def check_max(name: str, hinge: Any) -> None:
     """Raise an error for sums over outputs: the sum over all completions of the true output is not known."""
     if not isinstance(hinge, str) or hinge != "max":
         raise ValueError(
-            f"LatentSVM: {name} must be 'max', got {hinge!r}; StructuralSVM takes 'sum'"
+            f"LatentSVM: {name} must be 'max', got {hinge!r}; use StructuralSVM for 'sum'"
         )
 
 
@@ -45,8 +45,8 @@ def check_begin(w: np.ndarray, model: Any) -> None:
     """Raise an error if a warm start has the weights of another model."""
     if len(w) != model.size_joint_feature:
         raise ValueError(
-            f"warm_start: the last fit had {len(w)} weights, now there are {model.size_joint_feature}; set "
-            "warm_start=False"
+            f"warm_start: the last fit had {len(w)} weights, this model has "
+            f"{model.size_joint_feature}; set warm_start=False"
         )
 
 
@@ -69,9 +69,9 @@ def warn_rounds(kind: str, rounds: Rounds) -> None:
     """Warn if the rounds ended before they converged."""
     if not rounds.enough:
         warn_user(
-            f"{kind}: not converged after {len(rounds.path)} rounds ({rounds.over()}): the last round "
-            f"lowered the objective by {rounds.fall:.3g}, round_tol {rounds.least:.3g}; raise it, or the "
-            "budget"
+            f"{kind}: not converged after {len(rounds.path)} rounds ({rounds.over()}): the last "
+            f"round lowered the objective by {rounds.fall:.3g}, but round_tol asks for at most "
+            f"{rounds.least:.3g}; raise round_tol or the budget"
         )
 
 
@@ -155,7 +155,10 @@ class LatentSVM(StructuralSVM):
         return given if given.model.hidden else replace(given, model=Partial(given.model))
 
     def _check_convex(self, given: Given) -> None:
-        raise TypeError("a path needs a convex problem: LatentSVM has none; fit it for each C")
+        raise TypeError(
+            "a path needs a convex problem, but that of LatentSVM is not convex; fit it once for "
+            "each C"
+        )
 
     def _solve(self, given: Given, executor: Workers | None) -> Result:
         """Alternate between choosing the hidden parts and solving the convex problem that they define."""
@@ -167,7 +170,7 @@ class LatentSVM(StructuralSVM):
         file = given.checkpoint
         if file is not None and given.in_parts:
             raise ValueError(
-                "checkpoint: rounds over a stream are not kept; give the data themselves"
+                "checkpoint: LatentSVM cannot keep its rounds over a stream; give X and Y in memory"
             )
         posed = self._posed_parts if given.in_parts else self._posed
         first, complete, pose = posed(given, executor, rounds, solve)
@@ -204,7 +207,8 @@ class LatentSVM(StructuralSVM):
         settings, latent = self._settings(given, self._chosen()), given.model
         if isinstance(given.X, Iterator):
             raise ValueError(
-                "X is an iterator, which gives its chunks once: rounds read them again"
+                "X is an iterator, which can be read once, but each round reads the chunks again; "
+                "give a list, or an iterable that can be read again"
             )
         source = Chunks(Completing(latent, self._jobs()), given.X, executor, self._jobs())
         begin = getattr(self, "coef_", None) if self.warm_start else None
@@ -268,7 +272,7 @@ class LatentSVM(StructuralSVM):
     def _bind(self, given: Given, executor: Workers | None = None) -> Examples:
         """Bind the model to complete outputs."""
         if given.node_weight is not None:
-            raise ValueError("node_weight: a model with hidden parts takes none")
+            raise ValueError("node_weight must be None for a model with hidden parts")
         return given.model.over(self._converted(given), given.Y, executor)
 
     def _examples_at(self, X: Any, Y: Any, node_weight: Any, w: np.ndarray | None) -> Examples:
@@ -279,7 +283,8 @@ class LatentSVM(StructuralSVM):
         if w is None and self.completions_ is None:
             if self.model_.own:
                 raise ValueError(
-                    "planes of an own model belong to completions of chunks, which were not kept"
+                    "the planes of a model in Python belong to completions of chunks, which were "
+                    "not kept; fit the data in memory"
                 )
             w = self.completed_at_
         if w is None and len(Y) != len(self.completions_):
@@ -295,12 +300,12 @@ class LatentSVM(StructuralSVM):
         """Return the observed part of the best output of every example."""
         for name, value in (("constraints", constraints), ("fixed", fixed)):
             if value is not None:
-                raise ValueError(f"{name}: models with hidden parts take none")
+                raise ValueError(f"{name} must be None for a model with hidden parts")
         outputs = self.predict_complete(X)
         return self.model_.observed(outputs)
 
     def _bound(self, X: Any, Y: Any = None) -> Any:
-        raise ValueError("models with hidden parts have no scores, margins and marginals of labels")
+        raise ValueError("models with hidden parts have no scores, margins or marginals of labels")
 
     def predict_complete(self, X: Any) -> Sequence[Any]:
         """Return the best output of every example with its hidden part; for Multiclass the part's number."""

@@ -52,7 +52,7 @@ class RegularizationPath:
     def best(self) -> Any:
         """The estimator with the best score; among equal scores, the smallest C."""
         if self.scores is None:
-            raise ValueError("regularization_path: give validation=(X, Y) to choose by a score")
+            raise ValueError("regularization_path: a choice by score needs validation=(X, Y)")
         return self.estimators[best_of(self.scores)]
 
 
@@ -89,7 +89,8 @@ def regularization_path(
     for name in fit_params:
         if name in ("checkpoint", "checkpoint_every", "resume"):
             raise TypeError(
-                f"regularization_path takes no {name}: fit each C with a checkpoint of its own"
+                f"regularization_path does not take {name}; fit each C separately, with its own "
+                "checkpoint"
             )
         if name not in known - {"classes", "in_parts", "model", "kept"}:
             raise TypeError(f"regularization_path: unknown argument {name!r}")
@@ -111,7 +112,7 @@ def solutions(estimator: BaseSVM, given: Given, Cs: Any) -> Iterator[Any]:
     svm._check_convex(given)
     svm._attach(given)
     if given.in_parts:
-        raise ValueError("a path needs data in memory: a stream is read once for each fit")
+        raise ValueError("a path needs data in memory; give X and Y, not a stream")
     with svm._workers(given.model) as executor:
         problem, svm._fingerprint = svm._pose(given, executor)
         warm: Support | None = None
@@ -164,5 +165,5 @@ def check_values(name: str, Cs: Any) -> None:
 def best_of(scores: Any) -> int:
     """The index of the best score, the first among equal ones; NaN does not count."""
     if np.isnan(scores).all():
-        raise ValueError("no score is a number: change scoring, or the validation data")
+        raise ValueError("all scores are NaN; change scoring or the validation data")
     return int(np.nanargmax(scores))

@@ -55,7 +55,7 @@ class Reporting(Shown):
         check_is_fitted(self, "coef_")
         whole().check("k", k)
         if (X is None) != (y is None):
-            raise ValueError("report: give both X and Y, or none of them")
+            raise ValueError("report: give both X and Y, or neither")
         Y = plain_outputs(y)
         if texts is not None and (Y is None or len(texts) != len(Y)):
             raise ValueError("report: texts must have one text for each example of X and Y")

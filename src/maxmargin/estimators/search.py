@@ -66,7 +66,9 @@ def absent(name: str) -> Any:
     """A property that hides a method of the base class."""
 
     def refuse(svm: Any) -> Any:
-        raise AttributeError(f"{type(svm).__name__} has no {name}: C is chosen on all examples")
+        raise AttributeError(
+            f"{type(svm).__name__} has no {name}, because it chooses C on all examples at once"
+        )
 
     return property(refuse)
 

@@ -61,7 +61,7 @@ class Structured(ConfidentSVM, Inspection):
         if isinstance(self.model, type):
             raise TypeError(f"model: give an instance, {self.model.__name__}(), not the class")
         if getattr(self.model, "hidden", False):
-            raise TypeError("model Latent has hidden parts: fit it with maxmargin.LatentSVM")
+            raise TypeError("model Latent has hidden parts; fit it with maxmargin.LatentSVM")
         if not isinstance(self.model, Model):
             check_protocol(self.model)
 
@@ -113,8 +113,8 @@ class Structured(ConfidentSVM, Inspection):
                 return Outputs(found, even) if isinstance(found, list) else found
             if not hasattr(examples, "constrained"):
                 raise ValueError(
-                    f"constraints: model {type(self.model_).__name__} takes none; FactorGraph and "
-                    "MultiLabel do"
+                    f"constraints: model {type(self.model_).__name__} does not take constraints; "
+                    "FactorGraph and MultiLabel do"
                 )
             return examples.constrained(self.coef_, constraints)
 

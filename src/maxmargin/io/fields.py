@@ -46,7 +46,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> float:
-    raise FieldError(f"{name} is not a number that it may hold")
+    raise FieldError(f"the number {name} is not allowed")
 
 
 def entries_of(value: Any, what: str) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def entries_of(value: Any, what: str) -> dict[str, Any]:
 def check_names(found: Iterable[str], known: Iterable[str], what: str) -> None:
     """Refuse names that are not among the known ones."""
     for name in set(found) - set(known):
-        raise FieldError(f"{short(name)} is not a part of {what}")
+        raise FieldError(f"{what} has an unknown entry {short(name)}")
 
 
 def field_of(fields: Mapping[str, Any], name: str) -> Any:

@@ -32,8 +32,8 @@ except ImportError:  # Windows
 UNFINISHED_SUFFIX = ".part"
 TAKEN = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 NEW_FILE, PRIVATE, ANY_WRITER = 0o666, 0o600, 0o222  # rights, before the umask
-READ_ONLY = "the file is there and may not be written: change its rights, or name another"
-IN_USE = "the file holds data that this process has mapped: write to another"
+READ_ONLY = "the file exists and is write-protected; change its rights, or name another file"
+IN_USE = "this process uses the data of this file; write to another file"
 MAPPED = Counter[tuple[int, int]]()  # number of arrays that map a file, by its device and inode
 
 

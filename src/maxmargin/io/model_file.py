@@ -93,7 +93,7 @@ def read(path: Any, kind: str = MODEL) -> tuple[dict[str, Any], dict[str, np.nda
     """Read the header and arrays of a file of this kind; refuse a damaged file."""
     what = kind.replace("maxmargin-", "")
     if not Path(path).is_file():
-        raise FileNotFoundError(f"no {what} file at {path}")
+        raise FileNotFoundError(f"there is no {what} file at {path}")
     try:
         with safe_open(str(path), framework="numpy") as stream:
             metadata = stream.metadata() or {}
@@ -107,7 +107,7 @@ def read(path: Any, kind: str = MODEL) -> tuple[dict[str, Any], dict[str, np.nda
         raise ModelFileError(f"{path} is damaged or not a {what} file: {error}") from error
     text = metadata.get("header", "")
     if digest(arrays, text) != metadata.get("sha256"):
-        raise ModelFileError(f"{path} is damaged: its content does not fit its checksum")
+        raise ModelFileError(f"{path} is damaged: its content does not match its checksum")
     try:
         return entries_of(parse_json(text), "the header"), arrays
     except FieldError as error:
@@ -157,9 +157,9 @@ def unfold(header: Mapping[str, Any], arrays: dict[str, np.ndarray]) -> dict[str
         return {**rest, "w": table(arrays, "w", np.float32, size).astype(np.float64)}
     index, value = (stored_array(arrays, name) for name in ARRAYS[1:])
     if len(index) != len(value) or len(index) * SPARSEST < size:
-        raise FieldError(f"{len(value)} values at {len(index)} places for {size} weights")
+        raise FieldError(f"{len(value)} values and {len(index)} indices cannot give {size} weights")
     if len(index) and (index[0] < 0 or index[-1] >= size or (np.diff(index) <= 0).any()):
-        raise FieldError("the places of weights are not in order, or there are no such places")
+        raise FieldError("the indices of the weights are not in order, or are out of range")
     w = np.zeros(size)
     w[index] = value
     return {**rest, "w": w}

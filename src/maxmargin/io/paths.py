@@ -84,7 +84,7 @@ def clash(inputs: Iterable[Location], outputs: Iterable[Location]) -> str | None
                 return found
         for other in written:
             if other.holds(output) or output.holds(other):
-                return f"{pair(other, output)} would both be written: name two files"
+                return f"{pair(other, output)} would both be written; name two different files"
         written.append(output)
     return None
 
@@ -92,14 +92,14 @@ def clash(inputs: Iterable[Location], outputs: Iterable[Location]) -> str | None
 def destroyed(read: Location, output: Location) -> str | None:
     """How writing an output would harm an input; None if it would not."""
     if read.key is not None and read.key == output.key:
-        return f"{pair(read, output)} would be read and written over: name another output"
+        return f"{pair(read, output)} would be read and overwritten; name another output"
     if read.holds(output):
-        return f"{output.name} lies in {read.name}, which is read: write elsewhere"
+        return f"{output.name} lies in {read.name}, which is an input; write elsewhere"
     if output.holds(read):
-        return f"{read.name}, which is read, lies in {output.name}: write elsewhere"
+        return f"the input {read.name} lies in {output.name}; write elsewhere"
     if read.path and output.path and is_left_over(read.path, output.path):
         return (
-            f"{read.name} has the name of an unfinished {output.name}, which writers remove: "
+            f"{read.name} has the name of an unfinished {output.name}, which writers remove; "
             "rename it first"
         )
     return None
@@ -108,7 +108,9 @@ def destroyed(read: Location, output: Location) -> str | None:
 def pair(one: Location, other: Location) -> str:
     """Return the names of two locations that are the same file, as text for a message."""
     return (
-        one.name if one.name == other.name else f"{one.name} and {other.name}, which are one file,"
+        one.name
+        if one.name == other.name
+        else f"{one.name} and {other.name}, which are the same file,"
     )
 
 

@@ -115,7 +115,7 @@ class Bags(Latent):
         """Copy the candidates of all bags into the core."""
         check_lengths(X, None)
         rows = feature_rows(X, self.n_features_, self.bias, names="X[{}]")
-        rows.check_filled("is an empty bag: at least one candidate is needed")
+        rows.check_filled("is an empty bag; at least one candidate is needed")
         return rows
 
     def encode(self, Y: Any) -> np.ndarray:

@@ -91,7 +91,7 @@ class Binary(FlatModel):
         if len(self.classes_) != 2:
             raise ValueError(
                 f"Binary takes 2 classes, but there are {len(self.classes_)}: "
-                f"{self.classes_[:5].tolist()}; models.Multiclass takes more"
+                f"{self.classes_[:5].tolist()}; use models.Multiclass for more"
             )
         if not isinstance(spec, SampleLoss):
             costs = spec.costs if isinstance(spec, Costs) else None
@@ -149,7 +149,8 @@ class Binary(FlatModel):
         """Return the k best labels of one example with their scores, best first."""
         if self.joint:
             raise ValueError(
-                "the k best labels are for losses of one example; this loss is of the whole sample"
+                "inference_k_best needs a loss of single examples, but this loss is of the whole "
+                "sample"
             )
         return super().inference_k_best(x, w, k)
 

@@ -172,7 +172,7 @@ class Chain(Described, Model):
         """The reason why ``features="observed"`` needs all examples: a chunk shows only some of the pairs."""
         if self.features == "all":
             return ""
-        return "the pairs of all examples say which weights there are"
+        return "the pairs of all examples determine the weights"
 
     def set_loss(self) -> None:
         """Set the costs of mistakes from the parameter ``loss``."""
@@ -215,7 +215,7 @@ class Chain(Described, Model):
 
     def bind_rows(self, rows: FeatureRows, Y: Any = None, node_weight: Any = None) -> ChainExamples:
         if self.edges_ is not None:
-            raise ValueError("kernels are on features of positions: not with edges=True or order=2")
+            raise ValueError("a kernel works on features of positions; set edges=False and order=1")
         return ChainExamples(rows, self.labels_, self._data(rows, Y, node_weight), self.rules_)
 
     def _data(self, rows: FeatureRows, Y: Any, node_weight: Any) -> Any:
@@ -280,7 +280,9 @@ class Chain(Described, Model):
         """Return Delta(y, y_hat); a true label that the model does not know counts as a mistake."""
         lengths = np.array([len(y)])
         if len(y_hat) != len(y):
-            raise ValueError(f"outputs of {len(y)} and {len(y_hat)} labels have no loss")
+            raise ValueError(
+                f"loss: the outputs must have equal lengths, got {len(y)} and {len(y_hat)} labels"
+            )
         true, other = self.labels_.encode_sequences([y]), self.encode([y_hat], lengths)
         if (true < 0).any() and self.hamming_.costs is not None:
             raise no_cost(y[int(np.argmin(true))])
@@ -361,8 +363,8 @@ def check_sequences(name: str, items: Sequence[Any]) -> None:
             continue
         if isinstance(item, Mapping | Set):
             raise ValueError(
-                f"{name}[{i}] is a {type(item).__name__}, not a sequence of positions: {name} must be a list "
-                f"of sequences; for a single one give [{name}]"
+                f"{name}[{i}] is a {type(item).__name__}, not a sequence of positions; {name} "
+                f"must be a list of sequences (for a single one, give [{name}])"
             )
         if not hasattr(item, "__len__") or getattr(item, "shape", None) == ():
             raise ValueError(f"{name}[{i}] must be a sequence of positions, got {short(item)}")

@@ -67,8 +67,8 @@ def split_edges(X: Any) -> tuple[Any, Any]:
     for i, x in enumerate(X):
         if not isinstance(x, tuple | list) or len(x) != 2:
             raise ValueError(
-                f"X[{i}] must be a pair (nodes, edges), since the chain has edges=True: features of the "
-                f"T positions and of the T - 1 edges between them"
+                f"X[{i}] must be a pair (nodes, edges) of features of the T positions and of the "
+                "T - 1 edges between them, because the chain has edges=True"
             )
     return [x[0] for x in X], [x[1] for x in X]
 
@@ -128,7 +128,8 @@ class ChainEdges:
         for i, (found, length) in enumerate(zip(given, lengths, strict=True)):
             if found != max(length - 1, 0):
                 raise ValueError(
-                    f"X[{i}] has {length} positions, so {max(length - 1, 0)} edges, but features of {found}"
+                    f"X[{i}] has {length} positions, so {max(length - 1, 0)} edges, but features "
+                    f"for {found} edges"
                 )
         if not isinstance(edges, MappedSequences) and not any(map(sp.issparse, edges)):
             # a single position may have [] for its edges
@@ -184,6 +185,6 @@ class ChainEdges:
             )
         made.n_features = count(state, "n_edge_features", 0, MOST_FEATURES)
         if made.n_features and not made.featured:
-            raise FieldError("features of edges, but edges without features")
+            raise FieldError("the model has features of edges, but edges is false")
         made.encoder = encoder_of(state, made.n_features, True, "edge_attributes")
         return made if made.featured or made.triples else None

@@ -26,7 +26,8 @@ def check_model(model: Any, X: Any, y: Any, n_checks: int = 20, random_state: in
     check_protocol(model)
     if getattr(model, "joint", False):
         raise ValueError(
-            "check_model asks example by example; this model's loss is of the whole sample"
+            "check_model checks one example at a time, but this model has a loss of the whole "
+            "sample"
         )
     model = copy.deepcopy(model)
     model.initialize(X, y)
@@ -73,9 +74,9 @@ def check_best(i: int, name: str, scores: np.ndarray, own: int, exact: bool) -> 
     lead = float(scores.max() - scores[own])
     if exact and lead > 1e-8 * (1 + float(np.abs(scores).max())):
         raise OracleError(
-            f"{name} of example {i} is beaten by a known output, by {lead:.3g}: either it is not an argmax "
-            "(set exact = False if it is approximate), or it scores other features or another loss "
-            "than joint_feature and loss give"
+            f"{name} of example {i} is worse by {lead:.3g} than a known output: either it is not "
+            "an argmax (set exact = False if it is approximate), or it does not score with "
+            "joint_feature and loss"
         )
 
 
@@ -93,8 +94,8 @@ def check_k_best(examples: PythonExamples, i: int, w: np.ndarray, best: float) -
         or (examples.exact and best > true[0] + slack)
     ):
         raise OracleError(
-            f"inference_k_best of example {i} is not sorted, or its scores are not those of its outputs, "
-            "or it misses the best output"
+            f"inference_k_best of example {i} is not sorted, has scores that do not belong to its "
+            "outputs, or misses the best output"
         )
 
 
@@ -109,6 +110,6 @@ def check_batch(examples: PythonExamples, chosen: list[int], weights: list[np.nd
             a, b = value(plane, w), value(single, w)
             if examples.exact and abs(a - b) > 1e-8 * (1 + abs(a)):
                 raise OracleError(
-                    f"batch_loss_augmented_inference of example {i} scores {a:.6g}, "
-                    f"loss_augmented_inference {b:.6g}"
+                    f"batch_loss_augmented_inference of example {i} scores {a:.6g}, but "
+                    f"loss_augmented_inference scores {b:.6g}"
                 )

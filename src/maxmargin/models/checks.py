@@ -38,16 +38,16 @@ class OracleError(ValueError):
 def beaten(example: int, lead: float) -> OracleError:
     """Return the error for an oracle that missed a known output."""
     return OracleError(
-        f"loss_augmented_inference of example {example} returned an output worse, by {lead:.3g}, than a "
-        "known one (the true one, or one it returned before); if it is approximate, set exact = False "
-        "on the model"
+        f"loss_augmented_inference of example {example} returned an output that is worse by "
+        f"{lead:.3g} than a known one (the true output, or one that it returned before); correct "
+        "it, or set exact = False on the model if it is approximate"
     )
 
 
 def no_cost(label: Any) -> ValueError:
     """Return the error for a true label without a row in the cost matrix."""
     return ValueError(
-        f"the label {short(label)} is not among the classes of the model: it has no cost"
+        f"the label {short(label)} has no cost, because it is not among the classes of the model"
     )
 
 
@@ -70,8 +70,8 @@ def lent(w: np.ndarray, method: str) -> Iterator[np.ndarray]:
         if "read-only" not in str(error):
             raise
         raise OracleError(
-            f"{method} of the model writes into an array that is read-only; if that is w: the solver goes on "
-            "with it, so work on a copy, w.copy()"
+            f"{method} of the model writes into a read-only array; if this array is w, which the "
+            "solver still uses, work on a copy, w.copy()"
         ) from error
 
 
@@ -97,10 +97,10 @@ def check_not_beaten(examples: PythonExamples, i: int, known: float, found: floa
     own = slack and hasattr(examples.model, "slack_rescaled_inference")
     name = "slack_rescaled_inference" if own else "loss_augmented_inference"
     raise OracleError(
-        f"{name} of example {i} found an output of loss and margin {found:.6g}, but at the same w another "
-        f"output of the model, by inference or by an answer to another w, has {known:.6g}: it is not the "
-        "largest. mm.check_model(model, X, Y) looks for the reason; if the argmax is approximate, set "
-        "exact = False on the model"
+        f"{name} of example {i} found an output with loss plus margin {found:.6g}, but another "
+        f"output of the model (from inference, or found at another w) has {known:.6g} at the same "
+        "w. Call mm.check_model(model, X, Y) to find the reason; if the argmax is approximate, "
+        "set exact = False on the model"
     )
 
 

@@ -98,8 +98,8 @@ def read_cliques(given: Any, n: int, i: int) -> dict[Hashable, np.ndarray]:
             continue
         if array.ndim != 2 or array.shape[1] < 2 or array.dtype.kind not in "iu":
             raise ValueError(
-                f"{where} must hold the nodes of each factor, whole numbers of shape (F, m) with m of at "
-                f"least 2, got {array.dtype} {array.shape}"
+                f"{where} must hold the nodes of each factor, whole numbers of shape (F, m) with "
+                f"m >= 2, got {array.dtype} {array.shape}"
             )
         ordered = np.sort(array, axis=1)
         wrong = (ordered[:, 0] < 0) | (ordered[:, -1] >= n)
@@ -107,7 +107,8 @@ def read_cliques(given: Any, n: int, i: int) -> dict[Hashable, np.ndarray]:
         if wrong.any():
             f = int(np.argmax(wrong))
             raise ValueError(
-                f"{where}[{f}] = {array[f].tolist()} must name different nodes, of the {n} that there are"
+                f"{where}[{f}] = {array[f].tolist()} must name different nodes among the {n} "
+                "nodes of the example"
             )
         found[name] = np.ascontiguousarray(array, dtype=np.int32)
     return found
@@ -128,7 +129,8 @@ def learn_cliques(
                 if seen.setdefault(name, tuple(row)) != tuple(row):
                     raise ValueError(
                         f"X[{i}][4]: factors {short(name)} have members of the types "
-                        f"{[names[t] for t in row]} and {[names[t] for t in seen[name]]}; give them names"
+                        f"{[names[t] for t in row]} and {[names[t] for t in seen[name]]}; give "
+                        "factors with other types another name"
                     )
     if not seen:
         return []
@@ -158,7 +160,8 @@ def made_cliques(
     classes = [sets[t].classes.tolist() for t in types]
     if kind != "full" and any(own != classes[0] for own in classes):
         raise ValueError(
-            f"cliques={short(kind)}: members of the factors {short(name)} have different labels"
+            f"cliques={short(kind)} needs members with equal labels, but those of the factors "
+            f"{short(name)} differ; use 'full'"
         )
     made = Cliques(name, types, tuple(len(own) for own in classes), kind)
     check_states(made)
@@ -170,8 +173,8 @@ def check_states(made: Cliques) -> None:
     states = float(np.prod([float(size) for size in made.sizes]))
     if made.kind == "full" and states > MOST_STATES:
         raise ValueError(
-            f"cliques='full': factors {short(made.name)} would have {states:.3g} states, at most "
-            f"{MOST_STATES} are possible; 'potts' and 'diagonal' have few"
+            f"cliques='full': factors {short(made.name)} would have {states:.3g} states, but at "
+            f"most {MOST_STATES} are possible; use 'potts' or 'diagonal', which have few"
         )
 
 
@@ -182,7 +185,7 @@ def saved_cliques(state: dict[str, Any], sets: list[LabelSet]) -> list[Cliques]:
     names = LabelSet.from_state(entries_of(field_of(state, "clique_names"), "clique_names"))
     entries = list_of(state, "cliques")
     if len(entries) != len(names) or not entries:
-        raise FieldError(f"{len(names)} names of factors, but {len(entries)} factors")
+        raise FieldError(f"there are {len(names)} names of factors, but {len(entries)} factors")
     found = []
     for name, entry in zip(names.classes.tolist(), entries, strict=True):
         fits = isinstance(entry, list) and len(entry) >= 3 and entry[-1] in CLIQUE_KINDS

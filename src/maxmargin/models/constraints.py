@@ -33,7 +33,9 @@ class Graph(ABC):
     def node(self, name: Any) -> int:
         """Return the number of a node; raise ValueError if there is no such node."""
         if not is_whole(name, 0) or name >= self.n_nodes:
-            raise ValueError(f"constraints: there is no node {short(name)} among {self.n_nodes}")
+            raise ValueError(
+                f"constraints: there is no node {short(name)}; the example has {self.n_nodes} nodes"
+            )
         return int(name)
 
     def known(self, node: int, label: Hashable) -> int:

@@ -27,14 +27,14 @@ from maxmargin.models.beliefs import Beliefs
 from maxmargin.models.extent import MOST_SUMMED_VIOLATORS, Extent
 
 NO_BELIEFS = (
-    "sums and maxima over all outputs with a given label are found for Multiclass, Binary, Chain, and for "
-    "FactorGraph and MultiLabel whose graphs are forests; maxima also for Tree"
+    "only Multiclass, Binary, Chain, and FactorGraph and MultiLabel on forests can sum and "
+    "maximise over all outputs with a given label; Tree can only maximise"
 )
 NO_SUMS = (
-    "sums over all outputs are found for Multiclass, Binary, Chain and Grammar without a kernel, and for "
-    "FactorGraph and MultiLabel whose graphs are forests"
+    "only Multiclass, Binary, Chain and Grammar without a kernel, and FactorGraph and MultiLabel "
+    "on forests can sum over all outputs"
 )
-NO_DRAWS = "outputs are drawn where all can be summed over: not on graphs with cycles"
+NO_DRAWS = "outputs can be drawn only if all outputs can be summed, so not on graphs with cycles"
 # Work limit, in steps, of bracketing a summed hinge; a smaller limit leaves wider brackets.
 WORK = 20_000_000
 
@@ -60,7 +60,7 @@ class Predictions(ABC):
 
     def decide(self, w: Any, n_jobs: int = 1) -> np.ndarray:
         """Return <w, Psi(x_i, y)> of the predicted output of every example."""
-        raise ValueError("decision_function: this model has no score of the single examples of X")
+        raise ValueError("decision_function: this model has no score for each example of X")
 
     def margins(self, w: Any, n_jobs: int = 1) -> Any:
         """Return, for each node, the best score minus the best score with another label at that node."""
@@ -77,7 +77,7 @@ class Predictions(ABC):
     def around(self, fixed: Any) -> Any:
         """Return the same examples with these labels fixed in all predictions."""
         raise ValueError(
-            "fixed: this model takes no fixed labels; Chain does, with a kernel or without"
+            "fixed: this model does not take fixed labels; Chain does, with or without a kernel"
         )
 
 
@@ -134,7 +134,7 @@ class Examples(Predictions):
         if formulation == self.formulation:
             return self
         if formulation.soft and not self.sums_all:
-            raise ValueError(f"{formulation} is not solved for this model: {NO_SUMS}")
+            raise ValueError(f"this model does not support {formulation}: {NO_SUMS}")
         other = copy.copy(self)
         other.formulation = formulation
         other.rebind()
@@ -234,7 +234,9 @@ class CompiledExamples(Examples):
     def rebind(self) -> None:
         if self.summed and not hasattr(self.core, "box"):
             kind = type(self.core).__name__.removesuffix("Data")
-            raise ValueError(f"hinge='sum' is not solved for models of the kind {kind}; use 'max'")
+            raise ValueError(
+                f"hinge='sum' is not supported for models of the kind {kind}; use 'max'"
+            )
         self.answers = self.core.exact(self.formulation.rescaling)
         self.argmax_exact: bool = self.answers.exact
         self.exact: bool = self.enumerates if self.summed else self.argmax_exact

@@ -206,7 +206,7 @@ class FactorGraph(Described, GraphModel):
             given = {self.types_.classes[0]: given}
         if given is not None and not isinstance(given, Mapping):
             raise ValueError(
-                "classes must be a mapping from types of nodes to labels, for several types"
+                "classes must map each type of nodes to its labels, because there are several types"
             )
         seen: list[dict[Any, Any]] = [{} for _ in range(len(self.types_))]
         for i, (item, own) in enumerate(zip(items, types, strict=True)):
@@ -257,7 +257,8 @@ class FactorGraph(Described, GraphModel):
         first, second = (self.label_sets_[t].classes.tolist() for t in pair)
         if kind != "full" and first != second:
             raise ValueError(
-                f"pairwise={short(kind)}: nodes of the types {names} have different labels"
+                f"pairwise={short(kind)} needs nodes with equal labels, but those of the types "
+                f"{names} differ; use 'full'"
             )
         return kind
 
@@ -298,7 +299,9 @@ class FactorGraph(Described, GraphModel):
     def loss(self, y: Any, y_hat: Any) -> float:
         """Return Delta(y, y_hat); a true label that the model does not know counts as a mistake."""
         if len(y_hat) != len(y):
-            raise ValueError(f"outputs of {len(y)} and {len(y_hat)} labels have no loss")
+            raise ValueError(
+                f"loss: the outputs must have equal lengths, got {len(y)} and {len(y_hat)} labels"
+            )
         total = sum(self._cost(a, b) for a, b in zip(y, y_hat, strict=True))
         return float(total / len(y) if self.hamming_.mean else total)
 
@@ -314,7 +317,7 @@ class FactorGraph(Described, GraphModel):
         if len(costs) > 1:
             raise ValueError(
                 f"loss: the labels {short(true)} and {short(other)} belong to several types of "
-                "nodes with different costs; give the types labels of their own"
+                "nodes with different costs; give each type its own labels"
             )
         return costs.pop()
 

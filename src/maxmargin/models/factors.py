@@ -310,7 +310,8 @@ class GraphExamples(CompiledExamples):
         forests = self.core.forests().astype(bool)[self.factors.shape]
         if not forests.all():
             raise ValueError(
-                f"{what}: the graph of X[{int(np.argmin(forests))}] has cycles; it is found for forests"
+                f"{what} needs graphs without cycles, but the graph of "
+                f"X[{int(np.argmin(forests))}] has cycles"
             )
 
     def margins(self, w: Any, n_jobs: int = 1) -> list[np.ndarray]:

@@ -101,7 +101,8 @@ class FlatModel(Described, Model):
     def _check_nodes(self, node_weight: Any) -> None:
         if node_weight is not None:
             raise ValueError(
-                f"node_weight: an example of {type(self).__name__} has one node; use sample_weight"
+                f"node_weight must be None, because an example of {type(self).__name__} has one "
+                "node; use sample_weight"
             )
 
     def encode(self, Y: Any) -> np.ndarray:

@@ -193,7 +193,10 @@ class Grammar(Model):
     def bind(self, X: Sequence[Any], Y: Any = None, node_weight: Any = None) -> GrammarExamples:
         """Bind the model to these data; without Y for prediction only."""
         if node_weight is not None:
-            raise ValueError("node_weight: a tree has no positions to weigh; use sample_weight")
+            raise ValueError(
+                "node_weight must be None, because a tree has no positions to weigh; use "
+                "sample_weight"
+            )
         check_lengths(X, Y)
         sentences = read_sentences(X)
         truth: list[int] = []
@@ -296,7 +299,7 @@ class Grammar(Model):
         lexical = table(arrays, "lexical", np.int32, -1, 2)
         # A flat tree needs a rule for each word, so every terminal must have one.
         if UNKNOWN not in state["signatures"] or len(np.unique(lexical[:, 0])) != terminals:
-            raise FieldError("the lexical rules do not fit the words and signatures")
+            raise FieldError("the lexical rules do not match the words and signatures")
         rules = GrammarRules(
             symbols,
             reals,
@@ -316,7 +319,7 @@ def saved_chains(arrays: dict[str, np.ndarray]) -> list[tuple[int, ...]]:
     symbols = table(arrays, "chains", np.int32, -1)
     lengths = table(arrays, "chain_lengths", np.int32, -1).astype(np.int64)
     if (lengths < 2).any() or lengths.sum() != len(symbols):
-        raise FieldError(f"the lengths of the chains do not fit their {len(symbols)} symbols")
+        raise FieldError(f"the lengths of the chains do not match their {len(symbols)} symbols")
     ends = np.cumsum(lengths)
     return [tuple(symbols[b - n : b].tolist()) for b, n in zip(ends, lengths, strict=True)]
 

@@ -94,7 +94,8 @@ class FactorBuilder:
         for name, members in item.cliques.items():
             if name not in self.known:
                 raise ValueError(
-                    f"X[{i}][4] has factors {short(name)}, of which there were none in training"
+                    f"X[{i}][4] has factors {short(name)}, but the training data had none with "
+                    "this name"
                 )
             expected = self.known[name].types
             kinds = self.types[i][members]
@@ -206,8 +207,8 @@ class FactorBuilder:
             e = kinds.index(-1)
             a, b = (self.model.types_.classes.tolist()[t] for t in ends[e])
             raise ValueError(
-                f"X[{i}][1][{e}] joins nodes of the types {short(a)} and {short(b)}, which no "
-                "edge did in training"
+                f"X[{i}][1][{e}] joins nodes of the types {short(a)} and {short(b)}, but no edge "
+                "of the training data did"
             )
         if item.cliques:
             own, edges, kinds = self._join(item, own, edges, kinds)

@@ -46,7 +46,9 @@ class Item:
         """Return the number of each node's type."""
         if self.types is None:
             if len(types) != 1 or types.classes[0] != ONE_TYPE:
-                raise ValueError(f"{where} has no types of nodes, which the model was trained with")
+                raise ValueError(
+                    f"{where} has no types of nodes, but the model was trained with types"
+                )
             return np.zeros(self.n_nodes, dtype=np.int32)
         found = types.encode(self.types, f"{where}[3]")
         if (found < 0).any():
@@ -114,7 +116,7 @@ def read_item(x: Any, i: int) -> Item:
     nodes, edges, edge_features, types, cliques = [*x, None, None, None][:5]
     if isinstance(nodes, Mapping) and types is None:
         raise ValueError(
-            f"X[{i}] has nodes by type: its fourth part must give the type of each node"
+            f"X[{i}] has nodes by type, so its fourth part must give the type of each node"
         )
     if types is not None:
         types = types if is_plain_array(types) else as_array(list(types))
@@ -156,7 +158,8 @@ def check_counts(item: Item, i: int) -> None:
             found = count_of(matrix, f"X[{i}][0][{name!r}]")
             if found != expected:
                 raise ValueError(
-                    f"X[{i}][0][{short(name)}] has {found} rows, but {expected} nodes are of that type"
+                    f"X[{i}][0][{short(name)}] has {found} rows, but {expected} nodes have that "
+                    "type"
                 )
         missing = [t for t in dict.fromkeys(names) if t not in item.nodes]
         if missing:
@@ -182,7 +185,7 @@ def type_names(items: list[Item]) -> LabelSet:
         return LabelSet([ONE_TYPE])
     if not all(typed):
         raise ValueError(
-            f"X[{int(np.argmin(typed))}] has no types of nodes, but other examples have"
+            f"X[{int(np.argmin(typed))}] has no types of nodes, but other examples have types"
         )
     return LabelSet([t for item in items for t in item.types.tolist()])
 
@@ -198,7 +201,7 @@ def width_of(matrices: list[Any], where: str) -> int:
                 f"{where.format(i)} must have two dimensions (rows, features), got {shape}"
             )
         return int(shape[1])
-    raise ValueError(f"no example has {where.format('...')}")
+    raise ValueError(f"no example has {where.format('...')}; at least one is needed")
 
 
 def without_gaps(matrices: list[Any], width: int) -> list[Any]:

@@ -47,8 +47,8 @@ class GroupExamples(CompiledExamples):
     def rebind(self) -> None:
         if self.formulation.rescaling != "margin":
             raise ValueError(
-                f"rescaling={short(self.formulation.rescaling)}: constraints with margins have no slack "
-                "rescaling; use sample_weight, or multiply rows and margins"
+                f"rescaling={short(self.formulation.rescaling)}: constraints with margins do not "
+                "support slack rescaling; use sample_weight, or multiply rows and margins"
             )
         super().rebind()
 
@@ -83,7 +83,7 @@ def group_offsets(groups: Any, n_rows: int) -> np.ndarray:
         raise ValueError(
             f"groups must rise from 0 to the {n_rows} rows of X, "
             f"got {offsets[0]} to {offsets[-1]}"
-            + (", falling in between" if offsets[0] == 0 and offsets[-1] == n_rows else "")
+            + (", with a fall in between" if offsets[0] == 0 and offsets[-1] == n_rows else "")
         )
     return np.ascontiguousarray(offsets, dtype=np.int64)
 
@@ -128,7 +128,9 @@ class RowModel(Model):
     def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> GroupExamples:
         """Bind the model to these rows and their margins or targets."""
         if node_weight is not None:
-            raise ValueError("node_weight: a group has one slack; use sample_weight")
+            raise ValueError(
+                "node_weight must be None, because a group has one slack; use sample_weight"
+            )
         rows = self.read(X)
         n = rows.core.n_rows
         return self._constraints(rows, np.zeros(n) if Y is None else numbers(Y, self.given, n))

@@ -116,7 +116,7 @@ class Inside:
     def ties(self) -> Table:
         """Return the weights between labels."""
         raise ValueError(
-            f"model {type(self.model).__name__} has no transitions: an output is one label"
+            f"model {type(self.model).__name__} has no transitions, because an output is one label"
         )
 
     def node(self, name: Any, code: int, table: Any, t: int) -> Node:

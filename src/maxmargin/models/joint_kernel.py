@@ -83,8 +83,9 @@ class JointKernel(Shown):
             )
         if self.rank is None and len(pairs) > MOST_PAIRS:
             raise ValueError(
-                f"JointKernel: {len(pairs)} pairs of input and output need a rank: without one the kernel is "
-                f"called for every two of them (at most {MOST_PAIRS} pairs); rank=200 is a start"
+                f"JointKernel: {len(pairs)} pairs of input and output are too many without a rank "
+                f"(at most {MOST_PAIRS}), because the kernel is called for every two of them; "
+                "give a rank, such as rank=200"
             )
         self._known = FeatureCache(self.cache_bytes)
         self.kernel_: KernelFunction = KernelFunction(PairKernel(self.model.joint_kernel))

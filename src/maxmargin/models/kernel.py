@@ -137,17 +137,16 @@ class Kernel(Model):
     def _check(self) -> None:
         if not has_power(self.model, ROWS):
             raise ValueError(
-                f"Kernel: model must be one of {sorted(names_with(ROWS))}, got {short(self.model)}; a model "
-                "written in Python takes JointKernel"
+                f"Kernel: model must be one of {sorted(names_with(ROWS))}, got "
+                f"{short(self.model)}; for a model written in Python, use JointKernel"
             )
         if getattr(self.model, "features", "all") != "all":
             raise ValueError(
-                f"Kernel: a kernel has weights for all pairs, got {short(self.model)}; use features='all'"
+                "Kernel: the model must have features='all', because a kernel has weights for all "
+                f"pairs; got {short(self.model)}"
             )
         if self.rank is None and self.model.joint:
-            raise ValueError(
-                "Kernel: a loss of the whole sample needs a rank, got rank=None; rank=k takes it"
-            )
+            raise ValueError("Kernel: a loss of the whole sample needs rank=k, got rank=None")
         named = isinstance(self.kernel, str) and self.kernel in KERNELS
         if isinstance(self.kernel, type) or not (named or callable(self.kernel)):
             raise ValueError(
@@ -302,7 +301,7 @@ class Kernel(Model):
         if model.rank is not None:
             factor = table(arrays, "factor", np.float64, shape[0], shape[0])
             if (np.diagonal(factor) <= 0).any():
-                raise FieldError("the factor is not a Cholesky factor of the centres")
+                raise FieldError("the factor is not the Cholesky factor of the centres")
             model.basis_ = Basis(model.centres_, factor, float("nan"))
         model._measure()
         return model
@@ -317,7 +316,7 @@ def saved_rows(arrays: dict[str, np.ndarray], shape: tuple[int, ...]) -> Any:
         kind = field_of(arrays, name).dtype
         parts.append(table(arrays, name, np.int64 if kind == np.int64 else np.int32, -1))
     if len(parts[0]) != len(values) or len(parts[1]) != shape[0] + 1:
-        raise FieldError("the centres do not have the length that their shape asks for")
+        raise FieldError("the length of the centres does not match their shape")
     rows = sp.csr_matrix((values, *parts), shape=shape)
     rows.check_format(full_check=True)
     return rows

@@ -28,8 +28,9 @@ CALL = 300_000
 # A negative |w|^2 within this share of the sum of its terms is rounding; below it the kernel is indefinite.
 SQUARE_ROUNDING = 1e-11
 NOT_FITTED_ON = (
-    "X is not what the model was fitted on: with an exact kernel w and the dual live on the training rows; "
-    "certify on those, or use mm.objective, score or loss for other data"
+    "X differs from the training data, but with an exact kernel w and the dual exist only on the "
+    "training rows; give the training data to certify, or use mm.objective, score or loss for "
+    "other data"
 )
 
 
@@ -52,8 +53,8 @@ class GramRows:
             return
         if cache_bytes < 8 * n:
             raise ValueError(
-                f"cache_bytes must hold a row of the kernel matrix at least, {8 * n} bytes for {n} rows; "
-                f"got {cache_bytes}"
+                f"cache_bytes must hold at least one row of the kernel matrix ({8 * n} bytes for "
+                f"{n} rows), got {cache_bytes}"
             )
         # Rows are read in random order, so most of a long block is never used. A block is only as long as
         # the overhead of a call justifies.

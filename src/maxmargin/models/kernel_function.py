@@ -54,9 +54,9 @@ class KernelFunction:
             values = np.asarray(self.kernel(A, B))
             if values.shape != (A.shape[0], B.shape[0]) or values.dtype.kind not in "fiub":
                 raise ValueError(
-                    f"the kernel {self.name} must give an array of real numbers of shape "
-                    f"{(A.shape[0], B.shape[0])}, a row for each row of its first argument; got shape "
-                    f"{values.shape}, dtype {values.dtype}"
+                    f"the kernel {self.name} must return real numbers of shape "
+                    f"{(A.shape[0], B.shape[0])}, with a row for each row of its first argument; "
+                    f"got shape {values.shape}, dtype {values.dtype}"
                 )
         else:
             # infinite values raise an error below
@@ -65,7 +65,8 @@ class KernelFunction:
         values = np.ascontiguousarray(values, dtype=np.float64)
         if not np.isfinite(values).all():
             raise ValueError(
-                f"the kernel {self.name} gave NaN or infinity; scale X, or change gamma, degree or coef0"
+                f"the kernel {self.name} returned NaN or infinity; scale X, or change gamma, "
+                "degree or coef0"
             )
         return values + self.constant if self.constant else values
 
@@ -127,9 +128,10 @@ def spans(n: int, size: int) -> Iterator[tuple[int, int]]:
 def indefinite(kernel: KernelFunction, what: str) -> ValueError:
     """Return the error for a kernel that is not an inner product."""
     return ValueError(
-        f"the kernel {kernel.name} is not positive semidefinite on these data ({what}): the problem "
-        "would not be convex. Use 'rbf', 'laplacian', 'linear' or 'poly' with coef0 >= 0, or other "
-        "parameters; features far from zero lose their differences to rounding: centre them first"
+        f"the kernel {kernel.name} is not positive semidefinite on these data ({what}): the "
+        "problem would not be convex. Use 'rbf', 'laplacian', 'linear' or 'poly' with coef0 >= 0, "
+        "or other parameters. Centre features that are far from zero, because rounding hides "
+        "their differences"
     )
 
 
@@ -222,7 +224,10 @@ def choose_basis(
     pool = rows if choice == "greedy" else rows[np.sort(rng.permutation(rows.shape[0])[:rank])]
     pivots, factor, left = pivoted_cholesky(kernel, pool, rank)
     if len(pivots) == 0:
-        raise ValueError(f"the kernel {kernel.name} is zero on these data: there is no basis")
+        raise ValueError(
+            f"the kernel {kernel.name} is zero on these data, so there is no basis; scale X, or "
+            "choose another kernel"
+        )
     basis = Basis(pool[pivots], np.tril(factor[pivots]), 0.0)
     total = kernel.diagonal(rows)
     if choice != "greedy":

@@ -42,8 +42,8 @@ class LabelSample(MultivariateExamples):
         if codes is not None and self.macro and not codes.any(axis=0).all():
             label = labels.classes.tolist()[int(np.argmin(codes.any(axis=0)))]
             raise ValueError(
-                f"Y has no example of the label {short(label)}: {short(loss)} needs one of each; "
-                "drop it, or use losses.MicroF1()"
+                f"Y has no example of the label {short(label)}: {short(loss)} needs one for each "
+                "label; drop the label, or use losses.MicroF1()"
             )
 
     def rebind(self) -> None:

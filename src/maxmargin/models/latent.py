@@ -115,13 +115,13 @@ class Latent(Model):
             lacks = [name for name in ("complete", "observed") if not hasattr(self.model, name)]
             if lacks:
                 raise TypeError(
-                    f"Latent: model {type(self.model).__name__} lacks {', '.join(lacks)}; give those, "
-                    f"or parts=... for {STATES_SAID}"
+                    f"Latent: model {type(self.model).__name__} lacks {', '.join(lacks)}; define "
+                    f"those, or give parts=... for {STATES_SAID}"
                 )
         elif type(self.model) not in STATES_OF:
             raise TypeError(
-                f"Latent: parts is for {STATES_SAID}, got {type(self.model).__name__}; a model of your own "
-                "defines its hidden parts itself"
+                f"Latent: parts works for {STATES_SAID}, got {type(self.model).__name__}; a model "
+                "written in Python defines its hidden parts itself"
             )
         among(*STATE_STARTS).check("Latent: start", self.start)
 
@@ -191,8 +191,8 @@ class Latent(Model):
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         if self.own:
             raise ValueError(
-                "save: the model inside Latent is written in Python, which a model file cannot hold: save "
-                "coef_ and rebuild the model"
+                "save: the model inside Latent is written in Python, which a model file cannot "
+                "hold; save coef_ and rebuild the model"
             )
         state, arrays = self.base_.state()
         if not isinstance(self.base_, Multiclass):
@@ -207,13 +207,13 @@ class Latent(Model):
         # The file does not hold the cost matrix, so a small file could claim many parts: keep the
         # matrix from taking far more memory than the weights.
         if not fits or sum(counts) > max(MOST_PARTS, 64 * (weights // sum(counts))):
-            raise FieldError(f"the parts do not fit {len(labels)} labels, {weights} weights")
+            raise FieldError(f"the parts do not match {len(labels)} labels and {weights} weights")
         model = cls(
             base, dict(zip(labels, counts, strict=True)), choice(state, "start", STATE_STARTS)
         )
         model._settle(base, counts)
         if model.size_joint_feature != weights:
-            raise FieldError(f"the parts do not fit {len(labels)} labels, {weights} weights")
+            raise FieldError(f"the parts do not match {len(labels)} labels and {weights} weights")
         return model
 
 

@@ -64,7 +64,7 @@ def solve_milp(
     )
     if answer.x is None:
         if answer.status == INFEASIBLE:
-            raise ValueError("no labelling keeps the constraints")
+            raise ValueError("no labelling satisfies the constraints")
         raise RuntimeError(f"the integer program was not solved: {answer.message}")
     labels = [int(np.argmax(answer.x[a:b])) for a, b in itertools.pairwise(first)]
     top = HIGHS_TOLERANCE * (2 + len(counts) + len(links)) - float(answer.mip_dual_bound)

@@ -163,7 +163,7 @@ class MultiLabel(Described, GraphModel):
         self.classes_: np.ndarray = self.labels_.classes
         if len(self.labels_) == 0:
             name = "Y has" if self.classes is None else "classes has"
-            raise ValueError(f"{name} no labels: at least one is needed")
+            raise ValueError(f"{name} no labels; at least one is needed")
         self.encode(Y)
         self._learn_pairs()
         self.forests_: bool = is_forest(len(self.labels_), self.pair_codes_, {})
@@ -205,8 +205,8 @@ class MultiLabel(Described, GraphModel):
         spec = label_loss(self.task_loss)
         if isinstance(spec, LabelF1) and len(self.pair_codes_):
             raise ValueError(
-                f"loss: {short(spec)} has an exact oracle for labels without weights for pairs only; give "
-                'pairs="none"'
+                f"loss: {short(spec)} has an exact oracle only for labels without weights for "
+                'pairs; set pairs="none"'
             )
         self.hamming_: Hamming = Hamming() if isinstance(spec, LabelF1) else spec
         self.cost_: np.ndarray = cost_matrix(self.hamming_.costs, OFF_ON)
@@ -251,7 +251,8 @@ class MultiLabel(Described, GraphModel):
         if Y is not None and self.joint:
             if node_weight is not None:
                 raise ValueError(
-                    f"node_weight: {short(self.task_loss)} is a loss of the whole sample"
+                    f"node_weight must be None, because {short(self.task_loss)} is a loss of the "
+                    "whole sample"
                 )
             return self._sample(X, Y)
         return MultiLabelExamples(self, self.factors(X, Y, node_weight))
@@ -376,7 +377,7 @@ class MultiLabel(Described, GraphModel):
         codes = table(arrays, "pairs", np.int64, -1, 2)
         inside = (codes >= 0).all() and (codes[:, 0] < codes[:, 1]).all()
         if not len(labels) or not inside or (codes >= len(labels)).any():
-            raise FieldError("the pairs are not those of the labels")
+            raise FieldError("the pairs do not match the labels")
         if len(np.unique(codes, axis=0)) != len(codes):
             raise FieldError("a pair appears twice")
         pairs = [tuple(pair) for pair in labels.classes[codes].tolist()]

@@ -251,14 +251,15 @@ class MultivariateExamples(PlaneExamples):
         self.n_rows: int = self.rows.core.n_rows
         self.dimension: int = self.rows.core.width
         self.unweighted: str = (
-            f"{loss!r} is a loss of the whole sample, whose examples have no weights of their own"
+            f"{loss!r} is a loss of the whole sample, so its examples cannot have weights"
         )
         if isinstance(loss, TableLoss):
             loss.predicted(self.n_rows)  # raises ValueError if k is too large
         if codes is not None and len(set(codes.tolist())) < 2:
             only = labels.decode(codes[:1]).tolist()[0]
             raise ValueError(
-                f"Y holds the class {short(only)} only: {short(loss)} needs examples of both"
+                f"Y holds the class {short(only)} only: {short(loss)} needs examples of both "
+                "classes"
             )
 
     def rebind(self) -> None:
@@ -304,8 +305,8 @@ class MultivariateExamples(PlaneExamples):
         """Raise ValueError if the outputs are not labellings."""
         if isinstance(self.loss, ROCArea):
             raise ValueError(
-                "an output of ROCArea is an order of all pairs of a positive and a negative, which is not a "
-                "labelling: it has no joint_feature or argmax of its own"
+                "ROCArea has no joint_feature or argmax, because its output is an order of all "
+                "pairs of a positive and a negative example, not a labelling"
             )
 
     def answer(self, w: np.ndarray, n_jobs: int, rescaling: str) -> tuple[float, np.ndarray]:

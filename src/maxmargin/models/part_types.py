@@ -56,7 +56,10 @@ class TypedTree(Tree):
     ) -> TypedExamples:
         """Bind the model to these data; without Y for prediction only."""
         if node_weight is not None:
-            raise ValueError("node_weight: all parts of a Tree count the same; use sample_weight")
+            raise ValueError(
+                "node_weight must be None, because all parts of a Tree count the same; use "
+                "sample_weight"
+            )
         check_lengths(X, Y)
         maps, truth, known = read_maps(X, self.n_features_), np.empty(0, np.int32), None
         if Y is not None:

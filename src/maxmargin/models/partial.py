@@ -131,11 +131,12 @@ class Partial(Latent):
         inner = clone(self.model, safe=False)
         if inner.joint:
             raise ValueError(
-                f"Partial: {short(inner.task_loss)} is a loss of whole samples, all known"
+                f"Partial: {short(inner.task_loss)} is a loss of the whole sample, which needs "
+                "all labels; use a loss of single examples"
             )
         kept, known = self.known_part(X, Y)
         if len(known) == 0:
-            raise ValueError("Y: no label is known")
+            raise ValueError("Y holds no known label; at least one is needed")
         inner.initialize(kept, known)
         if encoder_in(X) is not None:
             inner.keep_names(X)  # the parts of examples lack the names of attributes

@@ -58,8 +58,8 @@ def check_protocol(model: Any) -> None:
     missing = [name for name in PROTOCOL if not callable(getattr(model, name, None))]
     if missing:
         raise TypeError(
-            f"model {type(model).__name__} is not a model: it lacks {', '.join(missing)}; "
-            "see maxmargin.models.protocol for what a model has"
+            f"model {type(model).__name__} is not a model, because it lacks {', '.join(missing)}; "
+            "maxmargin.models.protocol lists what a model needs"
         )
 
 
@@ -198,8 +198,9 @@ class Model(Shown):
         """Return a view of the model with its weights, see ``models.inside``."""
         if self.views is None:
             raise ValueError(
-                f"model {type(self).__name__} has no views of its weights, as Chain, Multiclass, Binary and "
-                "MultiLabel have; model_.unpack(coef_) names the weights where a model has it"
+                f"model {type(self).__name__} cannot show its weights by name, as Chain, "
+                "Multiclass, Binary and MultiLabel can; use model_.unpack(coef_) if the model has "
+                "it"
             )
         return self.views(self, w)
 

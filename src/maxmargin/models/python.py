@@ -104,7 +104,7 @@ class PythonExamples(PlaneExamples):
     ):
         if node_weight is not None:
             raise ValueError(
-                "node_weight is for the built-in models; put weights into your model's loss"
+                "node_weight works for the built-in models; put weights into your model's loss"
             )
         check_protocol(model)
         check_lengths(X, Y)
@@ -151,7 +151,7 @@ class PythonExamples(PlaneExamples):
             assert self.Y is not None
             own = float(self.model.loss(self.Y[i], self.Y[i]))
             if abs(own) > 1e-12:
-                raise OracleError(f"loss(y, y) of example {i} is {own}: it must be 0")
+                raise OracleError(f"loss(y, y) of example {i} is {own}, but must be 0")
             dense = self.features(i, self.Y[i])
             index = np.flatnonzero(dense).astype(np.int32)
             known = self._truth[i] = (index, dense[index])
@@ -162,7 +162,7 @@ class PythonExamples(PlaneExamples):
         assert self.Y is not None
         loss = float(self.model.loss(self.Y[i], y))
         if not loss >= 0 or not np.isfinite(loss):
-            raise OracleError(f"loss of example {i} is {loss}: it must be finite and not negative")
+            raise OracleError(f"loss of example {i} is {loss}, but must be finite and not negative")
         index, value, finite = core.difference(self.features(i, y), *self.truth(i))
         if not finite:
             raise OracleError(
@@ -209,7 +209,7 @@ class PythonExamples(PlaneExamples):
         answers = self._map(answer if margin else answer_slack, X, Y, w)
         if len(answers) != len(items):
             raise OracleError(
-                f"the oracle answered {len(answers)} outputs for {len(items)} examples"
+                f"the oracle returned {len(answers)} outputs for {len(items)} examples"
             )
         if margin:
             return [self.difference(i, y) for i, y in zip(items, answers, strict=True)], []

@@ -90,14 +90,15 @@ class Ranking(Model):
     def read(self, X: Any) -> FeatureRows:
         """Copy the candidates of all queries into the core."""
         rows = feature_rows(X, self.n_features_, None, names="X[{}]")
-        rows.check_filled("has no candidates: at least one is needed")
+        rows.check_filled("has no candidates; at least one is needed")
         return rows
 
     def bind(self, X: Any, Y: Any = None, node_weight: Any = None) -> RankingExamples:
         check_lengths(X, Y)
         if node_weight is not None:
             raise ValueError(
-                "node_weight: a query has one loss; use sample_weight, or other grades"
+                "node_weight must be None, because a query has one loss; use sample_weight, or "
+                "other grades"
             )
         rows = self.read(X)
         lengths = np.diff(rows.offsets)
@@ -106,8 +107,8 @@ class Ranking(Model):
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
         """Raise ValueError, because the pairs that count depend on the true grades."""
         raise ValueError(
-            "Ranking has no joint_feature: which pairs of candidates count depends on the true grades; the "
-            "score of a candidate is the product of its row with coef_"
+            "Ranking has no joint_feature, because the true grades decide which pairs of "
+            "candidates count; the score of a candidate is the product of its row with coef_"
         )
 
     def loss(self, y: Any, y_hat: Any) -> float:
@@ -119,7 +120,7 @@ class Ranking(Model):
         """Return the sum of grade differences in the right order, and the sum over all pairs."""
         true, found = floats(y, "Y"), floats(y_hat, "the prediction")
         if true.shape != found.shape or true.ndim != 1:
-            raise ValueError(f"grades of shape {true.shape} and {found.shape} do not fit")
+            raise ValueError(f"grades of shape {true.shape} and {found.shape} cannot be compared")
         better = np.maximum(true[:, None] - true[None, :], 0.0)
         order = np.sign(found[:, None] - found[None, :])
         return float((better * (1 + order)).sum() / 2), float(better.sum())

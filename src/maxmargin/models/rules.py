@@ -97,8 +97,8 @@ def descend(node: ParseTree) -> tuple[tuple[str, ...], ParseTree]:
         chain.append(node.label())
     if len(set(chain)) < len(chain):
         raise TreeError(
-            f"the unary chain {' -> '.join(chain)} has a label twice; "
-            "maxmargin.data.trees.drop_loops takes such loops out"
+            f"the unary chain {' -> '.join(chain)} has a label twice; remove such loops with "
+            "maxmargin.data.trees.drop_loops"
         )
     return (tuple(chain) if len(chain) > 1 else ()), node
 

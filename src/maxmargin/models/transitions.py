@@ -81,8 +81,8 @@ class TransitionRules:
         if found is not None:
             i, t, pair = found
             raise ValueError(
-                f"Y[{i}][{t}]: {pair} is not legal by the model's transitions ({self.scheme or 'as given'}): "
-                "correct the labels, or allow it"
+                f"Y[{i}][{t}]: {pair} is illegal under the model's transitions "
+                f"({self.scheme or 'as given'}); correct the labels, or allow it"
             )
 
     def check_prediction(self, codes: np.ndarray, offsets: np.ndarray, fixed: np.ndarray) -> None:
@@ -113,8 +113,8 @@ class TransitionRules:
         known = {s: label[code] for s, code in enumerate(fixed.tolist()) if code != FREE}
         with_these = f" with the labels {known} of fixed[{i}]" if known else ""
         return ValueError(
-            f"X[{i}]: the model's transitions allow no labelling of {T} positions{with_these}; the first "
-            f"position without a legal label is {t}"
+            f"X[{i}]: no labelling of {T} positions{with_these} is legal under the model's "
+            f"transitions; the first position without a legal label is {t}"
         )
 
     def given(self) -> Transitions | str:
@@ -147,7 +147,7 @@ def rules_from_state(
         return scheme_rules(name, labels)
     keys, K = table(arrays, "illegal", np.int64, -1), len(labels)
     if len(keys) and (keys[0] < 0 or keys[-1] >= K * (K + 2) or (np.diff(keys) <= 0).any()):
-        raise FieldError("the illegal transitions are not pairs of labels in order")
+        raise FieldError("the illegal transitions must be pairs of labels in ascending order")
     return TransitionRules(labels, keys)
 
 
@@ -232,8 +232,8 @@ def read_fixed(fixed: Any, labels: LabelSet, offsets: np.ndarray) -> np.ndarray:
         if not isinstance(item, Mapping):
             if isinstance(item, str | bytes) or not hasattr(item, "__len__") or len(item) != length:
                 raise ValueError(
-                    f"fixed[{i}] must have {length} labels, None where one is free, or be a dict from "
-                    f"positions to labels; got {short(item)}"
+                    f"fixed[{i}] must have {length} labels (None for a free one), or be a dict "
+                    f"from positions to labels; got {short(item)}"
                 )
             item = dict(enumerate(item))
         known = {t: label for t, label in item.items() if label is not None}

@@ -110,7 +110,10 @@ class Tree(Model):
         between = places[:, ends[:, 1]] - places[:, ends[:, 0]]
         lost = np.flatnonzero(np.isnan(between).all(axis=(0, 2)))
         if len(lost):
-            raise ValueError(f"Y: no example has places for both parts {ends[lost[0]].tolist()}")
+            raise ValueError(
+                f"Y has no example with places for both parts {ends[lost[0]].tolist()}; at least "
+                "one is needed"
+            )
         spreads = LOOSE * np.maximum(np.nanstd(between, axis=0), 1.0)
         self._take(ends, np.nanmean(between, axis=0), spreads, n_features)
 
@@ -137,7 +140,10 @@ class Tree(Model):
     def bind(self, X: Sequence[Any], Y: Any = None, node_weight: Any = None) -> TreeExamples:
         """Bind the model to these data; without Y for prediction only."""
         if node_weight is not None:
-            raise ValueError("node_weight: all parts of a Tree count the same; use sample_weight")
+            raise ValueError(
+                "node_weight must be None, because all parts of a Tree count the same; use "
+                "sample_weight"
+            )
         check_lengths(X, Y)
         maps = read_maps(X, self.n_features_)
         truth = np.empty(0, dtype=np.int32)
@@ -164,14 +170,14 @@ class Tree(Model):
         """Return Delta(y, y_hat), the mean distance of the parts."""
         left, right = (np.asarray(places, dtype=np.float64) for places in (y, y_hat))
         if left.shape != right.shape or left.ndim != 2:
-            raise ValueError(f"places of shape {left.shape} and {right.shape} do not fit")
+            raise ValueError(f"places of shape {left.shape} and {right.shape} cannot be compared")
         return float(np.linalg.norm(left - right, axis=1).mean())
 
     def agreement(self, y: Any, y_hat: Any) -> tuple[float, float]:
         """Return the number of parts in their true cell, and the number of parts."""
         left, right = np.asarray(y), np.asarray(y_hat)
         if left.shape != right.shape:
-            raise ValueError(f"places of shape {left.shape} and {right.shape} do not fit")
+            raise ValueError(f"places of shape {left.shape} and {right.shape} cannot be compared")
         same = (left == right).all(axis=1)
         return float(same.sum()), float(len(same))
 
@@ -200,7 +206,7 @@ class Tree(Model):
         if not (springs[1] > 0).all():
             raise FieldError("the spreads must be positive")
         if len(edges) and not np.array_equal(given_tree(edges, len(edges) + 1), edges):
-            raise FieldError("the edges do not lead away from the root")
+            raise FieldError("the edges must be a tree in which each edge leads away from the root")
         model = cls(edges.tolist() if flag(state, "given") else None)
         model._take(edges, springs[0], springs[1], count(state, "n_features", 1, MOST_FEATURES))
         return model
@@ -243,12 +249,12 @@ def read_places(
             raise ValueError(f"Y[{i}] has {len(y)} parts, expected {n_parts}")
         lost = np.isnan(y).all(axis=1) if unknown else np.zeros(len(y), dtype=bool)
         if not np.array_equal(y[~lost], np.floor(y[~lost])):
-            raise ValueError(f"Y[{i}] must hold whole cells of the grid: round the places")
+            raise ValueError(f"Y[{i}] must hold whole cells of the grid; round the places")
         outside = np.flatnonzero(~lost & ((y < 0) | (y >= x.shape[:2])).any(axis=1))
         if len(outside):
             p = int(outside[0])
             raise ValueError(
-                f"Y[{i}][{p}] = {y[p].tolist()} is outside of its map of {x.shape[0]} rows and "
+                f"Y[{i}][{p}] = {y[p].tolist()} is outside its map of {x.shape[0]} rows and "
                 f"{x.shape[1]} columns"
             )
         places.append(y.astype(np.float64 if unknown else np.int64))
@@ -275,7 +281,8 @@ def given_tree(edges: Any, n_parts: int) -> np.ndarray:
         raise ValueError(f"edges: parts are 0 to {n_parts - 1}, got {links.tolist()}")
     if len(links) != n_parts - 1:
         raise ValueError(
-            f"edges must be a tree of all parts: {n_parts - 1} for {n_parts} parts, got {len(links)}"
+            f"edges must be a tree of all parts, with {n_parts - 1} edges for {n_parts} parts, "
+            f"got {len(links)}"
         )
     return away_from_root(links, int(links[0, 0]) if len(links) else 0, n_parts)
 
@@ -295,5 +302,5 @@ def away_from_root(links: np.ndarray, root: int, n_parts: int) -> np.ndarray:
                 front.append(child)
     if len(reached) != n_parts:
         lost = sorted(set(range(n_parts)) - reached)
-        raise ValueError(f"edges must be a tree of all parts: no way leads to {lost}")
+        raise ValueError(f"edges must be a tree of all parts, but no path leads to {lost}")
     return np.array(edges, dtype=np.int64).reshape(-1, 2)

@@ -51,11 +51,11 @@ def streams(solver: Any, model: Any, X: Any, Y: Any, node_weight: Any) -> bool:
     streaming = reads_parts(solver)
     if chunks and not streaming:
         raise ValueError(
-            "without Y, X is taken for an iterable of chunks (X, Y): that needs "
+            "Y is missing, so X must be an iterable of chunks (X, Y); chunks need "
             f'solver="streaming", got {solver!r}'
         )
     if chunks and node_weight is not None:
-        raise ValueError("node_weight: chunks have none")
+        raise ValueError("node_weight must be None if X is an iterable of chunks")
     mapped = isinstance(X, Mapped) and ROWS in getattr(model, "powers", ()) and not model.joint
     return chunks or (streaming and mapped and node_weight is None)
 
@@ -67,7 +67,7 @@ def first_model(model: Any, X: Any, Y: Any, classes: Any) -> Any:
     """The model of a stream, initialized with the first chunk."""
     if classes is not None:
         if "classes" not in getattr(model, "get_params", dict)():
-            raise ValueError(f"classes: model {type(model).__name__} does not take them")
+            raise ValueError(f"classes: model {type(model).__name__} has no parameter classes")
         model.set_params(classes=classes)
     model.initialize(X, Y)
     return model
@@ -76,16 +76,19 @@ def first_model(model: Any, X: Any, Y: Any, classes: Any) -> Any:
 def next_model(past: Past, svm: Any, classes: Any) -> Any:
     """The model of the earlier chunks; refuses a changed C, formulation or set of classes."""
     if past.C != svm.C:
-        raise ValueError(f"partial_fit: C was {past.C} for the chunks before; fit starts over")
+        raise ValueError(
+            f"partial_fit: C was {past.C} for the earlier chunks and has changed; call fit to "
+            "start over"
+        )
     if past.formulation != svm._formulation():
         raise ValueError(
-            f"partial_fit: the chunks before had {past.formulation}, now it is {svm._formulation()}; fit "
-            "starts over"
+            f"partial_fit: the formulation was {past.formulation} for the earlier chunks, now it "
+            f"is {svm._formulation()}; call fit to start over"
         )
     if classes is not None:
         given, known = LabelSet(classes).classes, svm.model_.classes_
         if not np.array_equal(given, known):
-            raise ValueError("partial_fit: classes must be those of the first call, or None")
+            raise ValueError("partial_fit: classes must be None or the same as in the first call")
     return svm.model_
 
 
@@ -128,7 +131,7 @@ def as_reported(certificate: Certificate, past: Past) -> Certificate:
     if past.n_gone == 0:
         return certificate
     status = (
-        f"{certificate.status} for the examples in memory; {past.n_gone} seen before are gone, "
-        f"{past.n_frozen} of them frozen"
+        f"{certificate.status} for the examples in memory; {past.n_gone} earlier examples have "
+        f"left memory, {past.n_frozen} of them frozen"
     )
     return replace(certificate, exact=False, converged=False, status=status)

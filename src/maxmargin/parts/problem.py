@@ -41,9 +41,9 @@ MOST_BOUND = 0.6
 # plane of a window, and the core's copy of it. ``StoredState`` may use their bytes for outputs.
 PART_VECTORS = 4
 NO_FREE_WEIGHTS = (
-    "a stream: weights without a regulariser (an infinite scale of prior, penalized_intercept=False) have "
-    "a dual bound only where sum a psi = 0 over all examples at once; give a large scale, or all examples "
-    "to fit"
+    "a stream needs a regulariser on every weight (no infinite scale in prior, no "
+    "penalized_intercept=False), because the dual bound of a free weight needs sum a psi = 0 over "
+    "all examples at once; give a large scale, or all examples to fit"
 )
 
 
@@ -81,7 +81,9 @@ def bind(
     try:
         examples = bind_model(model, *stacked_examples(parts), None, settings.executor)
     except ValueError as error:
-        raise ValueError(f"{error} (counted from the first of the examples in memory)") from None
+        raise ValueError(
+            f"{error} (example numbers count from the first example in memory)"
+        ) from None
     weights = np.concatenate([part.weights for part in parts])
     own = weights if (weights != 1.0).any() else None
     return Problem(examples, C, own, settings.formulation, settings.n_jobs, regularizer, frozen)
@@ -92,7 +94,9 @@ def check_streams(model: Any) -> None:
     reason = getattr(model, "needs_all", "")
     if reason:
         name = repr(model).removesuffix("()")
-        raise ValueError(f"{name} takes no chunks: {reason}; give fit all of them at once")
+        raise ValueError(
+            f"{name} cannot train on chunks, because {reason}; give all examples to fit at once"
+        )
 
 
 class StreamedProblem(Problem):
@@ -205,7 +209,10 @@ class StreamedProblem(Problem):
     def open_stream(self, solver: Streaming, *args: Any) -> StreamState:
         """Open the state before the first pass, as ``Streaming.start`` does."""
         if solver.keeps == "outputs":
-            raise ValueError('Streaming: keeps="outputs" is for data in shards, read in place')
+            raise ValueError(
+                'Streaming: keeps="outputs" needs data in shards; write them with write_shards, '
+                'or use keeps="auto"'
+            )
         return PartState(self, solver, *args)
 
 
@@ -244,8 +251,9 @@ class StoredProblem(StreamedProblem):
     def open_stream(self, solver: Streaming, *args: Any) -> StreamState:
         if solver.keeps == "outputs" and self.summed:
             raise ValueError(
-                'Streaming: keeps="outputs" is for hinge="max"; with hinge="sum" solver="sdcd" keeps '
-                "all outputs in memory, and reads the features in the shards"
+                'Streaming: keeps="outputs" needs hinge="max"; for hinge="sum", use '
+                'solver="sdcd", which keeps all outputs in memory and reads the features in the '
+                "shards"
             )
         needed = max(1, int(self.source.bound_bytes / MOST_BOUND) - self.spared)
         if solver.keeps == "outputs" and needed > solver.cache_bytes:
@@ -272,11 +280,12 @@ def streamed_problem(
     if Y is not None:
         source = Stored(model, X, Y, sample_weight)
     elif sample_weight is not None:
-        raise ValueError("sample_weight: give chunks (X, Y, sample_weight)")
+        raise ValueError("sample_weight must be None for chunks; give chunks (X, Y, sample_weight)")
     elif isinstance(X, Iterator) and (solver.verify or solver.passes != 1):
         raise ValueError(
-            "X is an iterator, which gives its chunks once: an exact pass or a second one needs an iterable "
-            "that can be read again; else solver=solvers.Streaming(passes=1, verify=False)"
+            "X is an iterator, which can be read once, but an exact pass or a second pass reads "
+            "it again; give an iterable that can be read again, or set "
+            "solver=solvers.Streaming(passes=1, verify=False)"
         )
     else:
         source = Chunks(model, X, executor, settings.n_jobs)

@@ -84,8 +84,8 @@ class Layout:
             self.dtype = float_type(rows.dtype)
         if np.result_type(rows.dtype, self.dtype) != self.dtype:
             raise ValueError(
-                f"X of this chunk is of {rows.dtype}, that of the first of {np.dtype(self.dtype)}: "
-                "numbers would be rounded; give all chunks the wider type"
+                f"X of this chunk has dtype {rows.dtype}, but the first chunk has "
+                f"{np.dtype(self.dtype)}; give all chunks the wider dtype, or numbers are rounded"
             )
         if self.sparse is None:
             self.sparse = sp.issparse(rows) or (
@@ -93,7 +93,7 @@ class Layout:
             )
         if not self.sparse and sp.issparse(rows):
             raise ValueError(
-                "X of this chunk is sparse, that of the first is dense: give all chunks of one kind"
+                "X of this chunk is sparse, but the first chunk is dense; give chunks of one kind"
             )
         if not self.sparse:
             return np.ascontiguousarray(rows, dtype=self.dtype)
@@ -242,8 +242,9 @@ def each(chunks: Iterable[Any], function: Callable[[Any], Any]) -> Iterable[Any]
 def warn_of_parts(cache_bytes: int, better: int) -> None:
     """Warn that the cache is too small for all outputs, and name a size that is large enough."""
     warnings.warn(
-        f"Streaming: cache_bytes = {cache_bytes} does not hold the outputs of all examples: they come in "
-        f"parts, which takes longer; give at least {better}, or keeps='examples' to leave it at that",
+        f"Streaming: cache_bytes = {cache_bytes} is too small for the outputs of all examples, so "
+        f"they are read in parts, which takes longer; give at least {better}, or set "
+        "keeps='examples' to accept this",
         stacklevel=3,
     )
 
@@ -318,7 +319,7 @@ class Chunks:
         try:
             self.first: tuple[Any, Any, np.ndarray] = checked_chunk(next(self.running), 0)
         except StopIteration:
-            raise ValueError("X: the iterable of chunks is empty") from None
+            raise ValueError("X is empty; at least one chunk is needed") from None
         X, Y, weights = self.first
         model, X = self.model, converted(self.model, X, self.n_jobs)
         model.initialize(X, Y)
@@ -368,7 +369,7 @@ class Chunks:
                 fresh = fresh[count:]
         if first != self.n:
             raise ValueError(
-                f"X gave {self.n} examples in its first pass and {first} in a later one"
+                f"X gave {self.n} examples in its first pass but {first} in a later one"
             )
 
 
@@ -386,9 +387,12 @@ def checked_chunk(chunk: Any, number: int) -> tuple[Any, Any, np.ndarray]:
     X, Y = map(plain_sequence, chunk[:2])
     n = X.shape[0] if hasattr(X, "shape") else len(X)
     if n == 0 or n != len(Y):
-        raise ValueError(f"chunk {number} of X has {n} examples and {len(Y)} outputs")
+        raise ValueError(
+            f"chunk {number} of X must have equally many examples and outputs, at least one, got "
+            f"{n} and {len(Y)}"
+        )
     name = f"chunk {number} of X: sample_weight"
     weights = np.ones(n) if len(chunk) == 2 else floats(chunk[2], name)
     if weights.shape != (n,) or not np.isfinite(weights).all() or (weights < 0).any():
-        raise ValueError(f"{name} must be {n} numbers that are not negative")
+        raise ValueError(f"{name} must be {n} finite numbers that are not negative")
     return X, Y, weights

@@ -227,8 +227,9 @@ class PartState(StreamState):
             yield part
         elif len(ends) == 1:
             raise ValueError(
-                f"Streaming: cache_bytes = {self.budget} is too small: example {int(part.index[0])} "
-                f"alone takes {int(ends[0])} bytes, and may take an eighth of it"
+                f"Streaming: cache_bytes = {self.budget} is too small: example "
+                f"{int(part.index[0])} alone takes {int(ends[0])} bytes, and one example may take "
+                "an eighth of the cache; raise cache_bytes"
             )
         else:
             count = min(most, max(1, len(ends) // 2))
@@ -332,8 +333,8 @@ class PartState(StreamState):
         last = int(warm.blocks.max()) + 1 if len(warm) else 0
         if count != len(warm) or (not warm.partial and last != end):
             raise ValueError(
-                f"warm_start: the last fit had {last} examples, now there are {whole.n_blocks}; set "
-                "warm_start=False or fit the same examples"
+                f"warm_start: the last fit had {last} examples, this one has {whole.n_blocks}; "
+                "set warm_start=False, or fit the same examples"
             )
         w, value = whole.regularizer.maximise(plane.vector)
         dual, n, mass = plane.offset - value, whole.n_blocks, whole.total

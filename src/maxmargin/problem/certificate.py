@@ -93,8 +93,8 @@ class Certificate:
     def __post_init__(self) -> None:
         if self.converged and not bounded_by(self.primal, self.dual, self.gap):
             raise ValueError(
-                f"a certificate with primal {self.primal}, dual {self.dual} and gap {self.gap} cannot be "
-                "converged: these must be finite"
+                f"a certificate with primal {self.primal}, dual {self.dual} and gap {self.gap} "
+                "cannot be converged; these numbers must be finite"
             )
 
     @property
@@ -167,7 +167,8 @@ class Status(str, Enum):
         """Return what to do about a gap above tol; ``solver`` is the solver's own advice, if any."""
         if not certificate.exact and self not in WHATEVER_PROVEN:
             return (
-                "the model's argmax is not exact, or no exact pass was made: the gap is not proven"
+                "the gap is not proven, because the model's argmax is not exact or no exact pass "
+                "was made"
             )
         # With weights without a regulariser only the proximal subproblems are reduced, so this gap
         # is unknown.
@@ -180,27 +181,29 @@ class Status(str, Enum):
 GENERAL = "raise max_passes or max_seconds, raise tol, lower C, or scale the features"
 ADVICE = {
     Status.REDUCED: (
-        "the problem reduced to the {c.support} outputs with multipliers is solved (its gap: "
-        "{c.reduced_gap:.3g}); what all other outputs add to the sum is not known well enough"
+        "the solver has solved the problem reduced to the {c.support} outputs with multipliers "
+        "(its gap: {c.reduced_gap:.3g}), but its bound on all other outputs is too loose for a "
+        "smaller gap"
     ),
     Status.UNCHANGED: (
-        "no multipliers moved by more than SDCD's `change` in the last search: lower it, or set it to 0 to "
-        "train until the gap is small"
+        "no multiplier moved by more than SDCD's `change` in the last search; lower `change`, or "
+        "set it to 0 to train until the gap is small"
     ),
     Status.NUMERICAL: (
-        "numbers have overflowed, so that the last finite weights are returned: scale the features to about "
-        "1, or lower C, the weights of examples and nodes, or the costs"
+        "numbers have overflowed, so the last finite weights are returned; scale the features to "
+        "about 1, or lower C, the weights of examples and nodes, or the costs"
     ),
     Status.ROUNDING: (
-        "the gap that was computed is below {c.rounding_gap:.3g}, which rounding alone may have changed: "
-        "scale the features to about 1, or raise tol"
+        "rounding errors may change the gap by {c.rounding_gap:.3g}, so a smaller gap cannot be "
+        "proven; scale the features to about 1, or raise tol"
     ),
     Status.INEXACT: (
-        "the argmax finds no worse output but cannot exclude one: the gap is a proven bound; raise tol, "
-        "or give the model an exact argmax (slack_rescaled_inference for slack rescaling)"
+        "the model's inexact argmax finds no output that would improve the fit, but one may "
+        "exist; the gap is still a proven bound; raise tol, or give the model an exact argmax "
+        "(slack_rescaled_inference for slack rescaling)"
     ),
-    Status.PASSES_MADE: "solvers.Streaming(passes=None) makes passes until tol is reached",
-    Status.CACHE_FULL: "the multipliers alone fill the cache: raise cache_bytes, or lower C",
+    Status.PASSES_MADE: "use solvers.Streaming(passes=None), which makes passes until tol is reached",
+    Status.CACHE_FULL: "the multipliers alone fill the cache; raise cache_bytes, or lower C",
 }
 # The advice for these holds even if the gap is not proven.
 WHATEVER_PROVEN = (Status.REDUCED, Status.UNCHANGED, Status.NUMERICAL, Status.ROUNDING)

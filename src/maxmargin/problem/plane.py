@@ -162,9 +162,9 @@ class Support:
             total[total == 0] = mass[total == 0]
         if len(total) != len(mass) or (total[mass > 0] <= 0).any():
             raise ValueError(
-                f"warm_start: the last fit had {len(total)} examples, {int((total > 0).sum())} of them with "
-                f"weight, now there are {len(mass)} and {int((mass > 0).sum())}; set warm_start=False or fit "
-                "the same examples"
+                f"warm_start: the last fit had {len(total)} examples ({int((total > 0).sum())} "
+                f"with positive weight), this one has {len(mass)} ({int((mass > 0).sum())}); set "
+                "warm_start=False, or fit the same examples"
             )
         return np.divide(mass, total, out=np.zeros_like(total), where=total > 0)
 

@@ -95,7 +95,10 @@ class Problem:
             )
         self.regularizer: SquaredNorm = regularizer or SquaredNorm(examples.metric)
         if self.formulation.soft and self.regularizer.free is not None:
-            raise ValueError("the log loss is not solved with weights that have no regulariser")
+            raise ValueError(
+                "the log loss needs a regulariser on every weight; use a finite scale in prior, "
+                "and penalized_intercept=True"
+            )
         self.n_jobs = n_jobs
         self.frozen = frozen
         self.weights: np.ndarray = np.ones(examples.n)
@@ -316,7 +319,7 @@ class Problem:
             sums = np.where(sums == 0, self.mass, sums) if len(sums) == self.n_blocks else sums
         if len(sums) != self.n_blocks:
             raise ValueError(
-                f"the multipliers are those of {len(sums)} examples, but X has {self.n_blocks}"
+                f"the multipliers belong to {len(sums)} examples, but X has {self.n_blocks}"
             )
         close = np.abs(sums - self.mass) <= SUBNORMAL + 1e-9 * self.mass
         return bool((a >= 0).all() and close.all())
@@ -326,7 +329,7 @@ class Problem:
         a, blocks = support.multipliers, support.blocks
         if len(blocks) and (blocks.min() < 0 or blocks.max() >= self.n_blocks):
             raise ValueError(
-                f"the multipliers are those of {blocks.max() + 1} examples, but X has {self.n_blocks}"
+                f"the multipliers belong to {blocks.max() + 1} examples, but X has {self.n_blocks}"
             )
         if not self.examples.distinct(blocks, support.outputs):
             raise ValueError("the multipliers name an output twice")

@@ -180,18 +180,19 @@ def make_regularizer(prior: Any, nonnegative: Any, examples: Examples) -> Square
     made = Prior(mean, scale, bound, examples.metric, asks_for)
     if bound is not None and made.full:
         raise ValueError(
-            "nonnegative with a covariance matrix is not solved; it works with a prior whose scale is one "
-            "number or a vector"
+            "nonnegative cannot be combined with a covariance matrix in prior; give a scale that "
+            "is one number or a vector"
         )
     if bound is not None and made.free is not None and (bound & made.free).any():
         raise ValueError(
-            f"nonnegative: the weight {np.flatnonzero(bound & made.free)[0]} has an infinite scale; a "
-            "bound on a weight without a regulariser is not solved"
+            f"nonnegative: the weight {np.flatnonzero(bound & made.free)[0]} has an infinite "
+            "scale in prior; give it a finite scale, or leave it out of nonnegative"
         )
     if examples.kernelised and not (made.uniform and mean is None):
         raise ValueError(
-            "a model with an exact kernel takes a prior with mean 0 and one scale only, and no nonnegative: "
-            "its weights are functions, not numbers; Kernel(rank=k) has plain weights"
+            "a model with an exact kernel only takes a prior with mean 0 and one scale, and no "
+            "nonnegative, because its weights are functions; use Kernel(rank=k), which has plain "
+            "weights"
         )
     return made
 
@@ -221,11 +222,11 @@ def check_scale(scale: np.ndarray, d: int) -> float | np.ndarray:
         )
     if np.isposinf(scale).any() and scale.ndim != 1:
         raise ValueError(
-            "prior: an infinite scale, for weights without any regulariser, must be in a vector of "
-            f"shape ({d},), beside the scales of the others"
+            "prior: an infinite scale, for weights without any regulariser, must be in a vector "
+            f"of shape ({d},) with the scales of all weights"
         )
     if np.isnan(scale).any() or np.isneginf(scale).any():
-        raise ValueError("prior: the scale must hold positive numbers, and no NaN")
+        raise ValueError("prior: the scale must hold positive numbers, but it holds NaN or -inf")
     if np.isposinf(scale).sum() > MOST_FREE:
         raise ValueError(
             f"prior: at most {MOST_FREE} weights can have an infinite scale, got {np.isposinf(scale).sum()}"

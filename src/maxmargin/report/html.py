@@ -73,7 +73,11 @@ def html_table(found: Table, shades: np.ndarray | None = None) -> str:
     last = sum(row in TOTALS for row in found.rows[:n])
     body, foot = lines[: n - last], lines[n - last :]
     left = len(found) - n, len(found.columns) - len(columns)
-    rest = f'<p class="soft">{left[0]} rows and {left[1]} columns more</p>' if any(left) else ""
+    rest = (
+        f'<p class="soft">{left[0]} more rows and {left[1]} more columns are not shown</p>'
+        if any(left)
+        else ""
+    )
     return (
         f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody>'
         f"<tfoot>{''.join(foot)}</tfoot></table></div>{rest}"

@@ -97,7 +97,7 @@ def certificate(subject: Subject) -> str:
         "optimum at least (dual)": c.dual,
         "optimum at most (primal)": c.primal,
         f"gap, in units of the loss ({proof})": c.gap,
-        "gap that was asked for": c.tol,
+        "requested gap (tol)": c.tol,
         "passes": c.passes,
         "oracle calls": c.oracle_calls,
         "support planes": c.support,
@@ -108,7 +108,7 @@ def certificate(subject: Subject) -> str:
         "solver": getattr(svm, "solver_", svm.solver),
         "model": svm.model_,
         "weights": svm.coef_.size,
-        "weights that are not zero": int(np.count_nonzero(svm.coef_)),
+        "nonzero weights": int(np.count_nonzero(svm.coef_)),
         **{f"read as {k}": v for k, v in getattr(svm, "reading_", {}).items() if v},
     }
     return row([facts(values), facts(options)])
@@ -149,7 +149,7 @@ def planes(subject: Subject) -> str:
     counts = np.histogram(of_each, [0.5, *(size + 0.5 for size in sizes)])[0]
     ranges = ["1", "2", *(f"{a + 1} to {b}" for a, b in pairwise(sizes[1:]))]
     kept = np.flatnonzero(counts)
-    words = f"{len(support)} {support.kind} of {len(of_each)} examples carry the solution."
+    words = f"The solution depends on {len(support)} {support.kind} of {len(of_each)} examples."
     columns = {"examples": counts[kept]}
     return paragraph(words) + html_table(
         Table(columns, [ranges[i] for i in kept], f"{support.kind} of an example")
@@ -200,9 +200,11 @@ def confused(subject: Subject) -> str:
     kept = np.sort(most)
     chosen = [labels[i] for i in kept]
     columns = {label: counts[kept, j] for label, j in zip(chosen, kept, strict=True)}
-    words = "Rows are true labels, columns predicted ones."
+    words = "Rows are true labels, columns are predicted labels."
     if len(chosen) < len(labels):
-        words += f" These are the {len(chosen)} of {len(labels)} labels with the most mistakes."
+        words += (
+            f" The table shows the {len(chosen)} of {len(labels)} labels with the most mistakes."
+        )
     shares = wrong_and_right(counts)[np.ix_(kept, kept)]
     return paragraph(words) + html_table(Table(columns, chosen, found.corner), shares)
 
@@ -224,12 +226,12 @@ def calibration(subject: Subject) -> str:
     try:
         found = svm.reliability(subject.X, subject.Y)
     except ValueError as error:  # an unknown label, or a graph without probabilities
-        return paragraph(f"There is none for these examples: {error}")
+        return paragraph(f"The calibration cannot be computed for these examples: {error}")
     said, right, nodes = (found[name] for name in ("probability", "right", "nodes"))
     distance = float(np.abs(said - right) @ nodes / max(1, nodes.sum()))
-    curves = {"said and right": (said, right), "as it should be": ([0, 1], [0, 1])}
+    curves = {"model": (said, right), "perfect calibration": ([0, 1], [0, 1])}
     words = f"Temperature {svm.temperature_:.4g}; expected calibration error {distance:.4f}."
-    drawn = chart(curves, ("probability of the best label", "share that is right"))
+    drawn = chart(curves, ("probability of the best label", "share of correct labels"))
     return paragraph(words) + row([drawn, html_table(found)])
 
 
@@ -241,7 +243,9 @@ def hardest(subject: Subject) -> str:
     columns = {name: found[name] for name in found.columns}
     if subject.texts is not None:
         columns["example"] = np.array([str(subject.texts[i]) for i in found.rows], dtype=object)
-    words = f"{found.title}. The margin is the score of the prediction less that of the truth."
+    words = (
+        f"{found.title}. The margin is the score of the prediction minus the score of the truth."
+    )
     return paragraph(words) + html_table(Table(columns, found.rows, "number"))
 
 
@@ -267,7 +271,7 @@ def rest(labels: list[Any], shown: int) -> str:
     """A note that not all labels are shown; empty if all are."""
     if len(labels) <= shown:
         return ""
-    return paragraph(f"The first {shown} of {len(labels)} labels.")
+    return paragraph(f"The page shows the first {shown} of {len(labels)} labels.")
 
 
 def ties(subject: Subject) -> str:
@@ -287,7 +291,9 @@ def images(subject: Subject) -> str:
     if subject.shape is None:
         return ""
     if not subject.looks_inside:
-        raise ValueError("shape: this model has no views of its weights, which could be images")
+        raise ValueError(
+            "shape must be None, because the weights of this model cannot be shown as images"
+        )
     labels = subject.labels[: max(1, MOST_PIXELS // max(1, int(np.prod(subject.shape))))]
     inside = {label: pixels_of(subject.svm, label, subject.shape) for label in labels}
     largest = max(float(np.abs(w).max()) for w in inside.values())
@@ -296,5 +302,5 @@ def images(subject: Subject) -> str:
         f"<figcaption>{text(label)}</figcaption></figure>"
         for label, w in inside.items()
     ]
-    words = "Blue speaks for a label, red against it."
+    words = "Blue weights speak for a label, red weights against it."
     return paragraph(words) + f'<div class="row images">{"".join(parts)}</div>'

@@ -30,7 +30,7 @@ def drawn_into(ax: Any, size: tuple[float, float] = (6, 4)) -> Any:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError(
-            "plots need matplotlib, which is not installed: pip install maxmargin[plots]"
+            "plots need matplotlib; install it with pip install maxmargin[plots]"
         ) from error
     return Figure(figsize=size, layout="constrained").subplots()
 

@@ -103,7 +103,7 @@ def make_solver(
         raise ValueError(f"solver must be one of {known} or an instance of these, got {solver!r}")
     beyond = made.beyond(formulation, asks_for)
     if beyond:
-        raise ValueError(f"{beyond}; solvers that can: {compatible(formulation, asks_for)}")
+        raise ValueError(f"{beyond}; solvers that support it: {compatible(formulation, asks_for)}")
     return made
 
 

@@ -100,11 +100,11 @@ class Solver(ABC):
     def beyond(self, formulation: Formulation, asks_for: tuple[str, ...]) -> str:
         """Return a message that says why it cannot solve this formulation with these regularisers, or ""."""
         if formulation not in self.formulations:
-            return f"solver {self.name!r} does not solve {formulation}"
+            return f"solver {self.name!r} does not support {formulation}"
         missing = [name for name in asks_for if name not in self.honoured()]
         if not missing:
             return ""
-        return f"solver {self.name!r}, {self!r}, does not honour {' and '.join(missing)}"
+        return f"solver {self.name!r}, {self!r}, does not support {' and '.join(missing)}"
 
     def check(self, problem: Problem, warm: Support | None = None) -> None:
         """Raise ValueError if the solver cannot take this problem or this warm start."""
@@ -113,13 +113,13 @@ class Solver(ABC):
             raise ValueError(beyond)
         for power in self.needs:
             if power not in problem.examples.powers:
-                able = f"one of {names_with(power)}, without a kernel or illegal transitions"
-                raise ValueError(f"solver {self.name!r} needs a model of {power}: {able}")
+                able = f"use one of {names_with(power)}, without a kernel or illegal transitions"
+                raise ValueError(f"solver {self.name!r} needs a model with {power}; {able}")
         if warm is not None and warm.kind not in self.continues(problem):
-            able = " or ".join(self.continues(problem)) or "nothing: it has no warm start"
+            able = " or ".join(self.continues(problem)) or "zero weights"
             raise ValueError(
-                f"warm_start: the last fit kept {warm.kind}, but solver {self.name!r} continues from {able}; "
-                "set warm_start=False"
+                f"warm_start: the last fit kept {warm.kind}, but solver {self.name!r} can only "
+                f"start from {able}; set warm_start=False"
             )
 
     @abstractmethod
@@ -164,7 +164,7 @@ class Solver(ABC):
 
 def slow(name: str) -> str:
     """Return the advice of a solver with a slow rate of convergence."""
-    return f"solver {name!r} converges slowly; solver='auto' is faster, or raise tol"
+    return f"solver {name!r} converges slowly; use solver='auto', which is faster, or raise tol"
 
 
 AT_LEAST_1 = Rule("at least 1", lambda x: x >= 1)

@@ -275,7 +275,7 @@ def parted(point: Support, sizes: np.ndarray) -> list[Support]:
     """Split a joint dual point into its parts; ``sizes`` has their numbers of planes and output lengths."""
     ends = np.cumsum(sizes, axis=0)
     if len(ends) == 0 or ends[-1].tolist() != [len(point), len(point.outputs)]:
-        raise ValueError("a snapshot must have as many planes as its cuts")
+        raise ValueError("a snapshot must have one plane for each cut")
     firsts = ends - sizes
     return [
         Support(point.blocks[a:b], point.multipliers[a:b], point.outputs[c:d])

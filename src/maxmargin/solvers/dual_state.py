@@ -354,7 +354,9 @@ def known_outputs(problem: Problem, point: Support, dtype: Any = np.int32) -> np
     """Return the outputs of an earlier fit in the form of the core; raise ValueError if labels differ."""
     examples: Any = problem.examples
     if not examples.knows(point.outputs, point.blocks):
-        raise ValueError("warm_start: the last fit had other labels; set warm_start=False")
+        raise ValueError(
+            "warm_start: the labels differ from those of the last fit; set warm_start=False"
+        )
     return np.ascontiguousarray(point.outputs, dtype=dtype)
 
 

@@ -109,7 +109,8 @@ class Exponentiated(Solver):
         super().check(problem, warm)
         if not one_scale(problem):
             raise ValueError(
-                f"solver {self.name!r} takes a prior of one scale only; solver='lbfgs' takes any"
+                f"solver {self.name!r} needs a prior with one scale; use solver='lbfgs', which "
+                "takes any"
             )
 
     def start(

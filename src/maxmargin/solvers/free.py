@@ -217,7 +217,7 @@ def fitted_to(problem: Problem, solver: Solver) -> Solver:
     # Each proximal point starts from the multipliers of the last one, and the repair works plane by
     # plane.
     if not solver.continues_from or not solver.takes_free:
-        raise ValueError(f"solver {solver.name!r} does not take infinite scales of a prior")
+        raise ValueError(f"solver {solver.name!r} does not support infinite scales in prior")
     return FreeSolver(solver)
 
 

@@ -101,8 +101,8 @@ class Gdmm(Solver):
     continues_from: ClassVar[tuple[str, ...]] = (PLANES, MARGINALS)
     pairwise_optimum: ClassVar[bool] = False
     advice: ClassVar[str] = (
-        "raise max_passes, max_seconds or tol; on chains solver='auto' has the same optimum, and is there "
-        "in a small part of the time"
+        "raise max_passes, max_seconds or tol; on chains, use solver='auto', which reaches the "
+        "same optimum in a small part of the time"
     )
     rho: float | None = option(
         None, Rule("a positive number or None", lambda x: x is None or 0 < x < np.inf)
@@ -139,8 +139,8 @@ class Gdmm(Solver):
         others = [name for name in changed if name not in own]
         if others:
             raise ValueError(
-                f"Gdmm: {' and '.join(others)} cannot be set on {kind.examples}, whose options are "
-                f"{', '.join(own)}"
+                f"Gdmm: {' and '.join(others)} cannot be set for {kind.examples}; the options for "
+                f"these are {', '.join(own)}"
             )
         given = {name: getattr(self, name) for name in own if name != "printed"}
         return kind(**{name: value for name, value in given.items() if value is not None})

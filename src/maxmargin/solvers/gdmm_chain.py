@@ -90,9 +90,9 @@ class OnChains:
         """Open a state with all mass on the true outputs."""
         if getattr(problem.regularizer, "full", False):
             raise ValueError(
-                "solver 'gdmm' on chains takes no covariance matrix: a step of one factor would change "
-                "every transition, whose order its search lives on; give a vector of scales, or use "
-                "another solver"
+                "solver 'gdmm' does not support a covariance matrix in prior on chains, because a "
+                "step of one factor would change every transition and the order in which its "
+                "search visits them; give a vector of scales, or use another solver"
             )
         return ChainState(problem, rng, self)
 
@@ -112,9 +112,7 @@ class ChainsAsPrinted(OnChains):
     def start(self, problem: Problem, tol: float, rng: np.random.Generator) -> ChainState:
         prior = problem.regularizer
         if isinstance(prior, Prior) and not prior.uniform:
-            raise ValueError(
-                "Gdmm: printed=True takes a prior of one scale only, and no nonnegative"
-            )
+            raise ValueError("Gdmm: printed=True needs a prior with one scale, and no nonnegative")
         state = super().start(problem, tol, rng)
         state.bases, state.trust = core.ChainFrankWolfe(state.core), 1.0
         return state

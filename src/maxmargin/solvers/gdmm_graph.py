@@ -155,7 +155,7 @@ class GraphsAsPrinted(OnGraphs):
     def start(self, problem: Problem, tol: float, rng: np.random.Generator) -> GraphState:
         examples: Any = problem.examples
         if any((kind.columns == NEVER_TOGETHER).any() for kind in examples.factors.edge_types):
-            raise ValueError("Gdmm: printed=True is for graphs of nodes and edges, without cliques")
+            raise ValueError("Gdmm: printed=True needs graphs of nodes and edges, without cliques")
         return super().start(problem, tol, rng)
 
 

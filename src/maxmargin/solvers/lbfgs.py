@@ -90,8 +90,8 @@ def weights_at(problem: Problem, point: Support) -> np.ndarray:
     """
     if len(point.multipliers) != problem.n_blocks:
         raise ValueError(
-            f"warm_start: the last fit had {len(point.multipliers)} examples, now there are "
-            f"{problem.n_blocks}; set warm_start=False or fit the same examples"
+            f"warm_start: the last fit had {len(point.multipliers)} examples, this one has "
+            f"{problem.n_blocks}; set warm_start=False, or fit the same examples"
         )
     if point.outputs.dtype == np.float64:
         return point.outputs

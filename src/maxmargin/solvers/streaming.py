@@ -110,7 +110,10 @@ class Streaming(Solver):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.passes is None and not self.verify:
-            raise ValueError("Streaming: passes=None ends with a certificate: it needs verify=True")
+            raise ValueError(
+                "Streaming: passes=None needs verify=True, because it trains until a certificate "
+                "proves tol"
+            )
 
     def start(
         self, problem: Problem, tol: float, rng: np.random.Generator, warm: Support | None = None
@@ -123,8 +126,9 @@ class Streaming(Solver):
         inner = cache.open(problem, self.share * tol, rng, warm, lean)
         if inner.dual.core.bytes_kept > self.cache_bytes:
             raise ValueError(
-                f"Streaming: cache_bytes = {self.cache_bytes}, but the multipliers of the warm start "
-                f"take {inner.dual.core.bytes_kept} bytes"
+                f"Streaming: cache_bytes = {self.cache_bytes} is too small: the multipliers of "
+                f"the warm start take {inner.dual.core.bytes_kept} bytes; raise cache_bytes, or "
+                "set warm_start=False"
             )
         inner.most_bytes = self.cache_bytes
         inner.dual.violations[:] = 0.0
