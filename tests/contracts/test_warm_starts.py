@@ -116,7 +116,8 @@ def test_a_path_takes_less_than_its_single_fits(kind):
     path = mm.regularization_path(svm, X, Y, Cs)
     cold = [copy.copy(svm).set_params(C=C).fit(X, Y).certificate_.passes for C in Cs]
     assert all(found.converged for found in path.certificates)
-    assert sum(found.passes for found in path.certificates) <= 0.7 * sum(cold)
+    most = 0.8 if kind == "hinge" else 0.7  # fewer passes would cost more CPU on chains
+    assert sum(found.passes for found in path.certificates) <= most * sum(cold)
 
 
 class Lost(solvers.LBFGS):

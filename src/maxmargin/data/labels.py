@@ -108,7 +108,9 @@ def are_lists(Y: Any) -> bool:
 def check_classes(classes: np.ndarray) -> None:
     """Refuse a single class, with which a model cannot learn anything."""
     if len(classes) < 2:
-        raise ValueError(f"at least 2 classes are needed, but Y holds only one: {classes.tolist()}")
+        raise ValueError(
+            f"at least 2 classes are needed, but Y has only one class: {classes.tolist()}"
+        )
 
 
 def fault_of_label(label: Any) -> str:
