@@ -120,7 +120,7 @@ def test_flat_front_ends_are_public_and_picklable(generator, flat):
 
 def test_wrong_numbers_of_classes_are_refused(generator):
     X, y = random_problem(generator)
-    with refusal("2 classes", "holds only one"):
+    with refusal("2 classes", "has only one class"):
         mm.StructuralSVM(models.Binary()).fit(X, np.zeros(60))
     with refusal("2 classes", "there are 3", "Multiclass"):
         mm.StructuralSVM(models.Binary()).fit(X, np.arange(60) % 3)
